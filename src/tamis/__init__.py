@@ -1,0 +1,54 @@
+"""Calibrate expensive mechanical simulators against measurements, and predict with what uncertainty is left."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tamis._version import __version__
+
+_WHERE = {
+    "tamis.errors": ("TamisError", "StudyError", "SimulationError", "SurrogateError", "TamisWarning"),
+    "tamis.types": ("Array", "Inputs", "Outputs", "Gauss", "Table", "Event"),
+    "tamis.marginals": (
+        "uniform",
+        "loguniform",
+        "normal",
+        "lognormal",
+        "gamma",
+        "beta",
+        "exponential",
+        "triangular",
+        "truncnormal",
+        "check_marginal",
+    ),
+    "tamis.space": ("Parameter", "Space"),
+    "tamis.design": ("sobol", "halton", "lhs", "maximin", "grid"),
+    "tamis.simulation": ("Port", "Simulator", "simulator", "find", "check_simulator"),
+    "tamis.observables": ("value", "final", "peak", "peak_time", "at", "spectrum", "envelope"),
+    "tamis.noise": ("Known", "Gaussian", "Relative", "Correlated", "Sum", "check_noise"),
+    "tamis.experiment": ("Observation", "Experiment", "read_csv"),
+    "tamis.store": ("Run", "RunStore"),
+    "tamis.campaign": ("evaluate", "points", "observe"),
+    "tamis.inference.likelihood": ("Direct", "Likelihood"),
+    "tamis.inference.posterior": ("Posterior",),
+    "tamis.inference.tmcmc": ("tmcmc",),
+    "tamis.inference.selection": ("compare",),
+    "tamis.prediction": ("Predictive", "predict", "mix"),
+    "tamis.study.build": ("Study",),
+}
+_HOME = {name: module for module, names in _WHERE.items() for name in names}
+__all__ = ["__version__", *_HOME]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'tamis' has no attribute {name!r}")
+    import importlib
+
+    value = getattr(importlib.import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,43 @@
+"""The exceptions and warnings of tamis.
+
+A message says what was expected, what was found and where, and what to do about it. Where a name is wrong the
+nearest valid one is offered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+class TamisError(Exception):
+    """Anything tamis can explain to its user; programming errors are left to crash."""
+
+
+class StudyError(TamisError):
+    """The request is wrong: a study file, a data file, a name, a unit."""
+
+
+class SimulationError(TamisError):
+    """A simulator says that the physics failed (divergence, no convergence); a datum, not an accident."""
+
+
+class SurrogateError(TamisError):
+    """A surrogate is too poor for what is asked of it."""
+
+
+class TamisWarning(UserWarning):
+    """Something the user should worry about; collected during a study and printed in the report."""
+
+
+def nearest(name: str, valid: Iterable[str]) -> str:
+    """Return ``; did you mean "x"?`` or the list of valid names, as the tail of an error message."""
+    import difflib
+
+    names = sorted(valid)
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    if close:
+        return f'; did you mean "{close[0]}"?'
+    if not names:
+        return "; none is defined here"
+    shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
+    return f"; valid names: {shown}"

@@ -1,0 +1,39 @@
+"""Writing that is never half done: a temporary neighbour, then a rename."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """Open a temporary neighbour of ``path`` for writing and rename it when all went well."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def save_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
+    """Write named arrays as ``.npz``; the same arrays give the same bytes."""
+    with replacing(path) as stream:
+        np.savez(stream, **{name: np.asarray(array) for name, array in arrays.items()})  # type: ignore[arg-type]
+
+
+def load_arrays(path: Path) -> dict[str, np.ndarray[Any, Any]]:
+    """Read what `save_arrays` wrote; pickled objects are refused."""
+    with np.load(path, allow_pickle=False) as archive:
+        return dict(archive)

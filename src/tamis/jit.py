@@ -1,0 +1,68 @@
+"""The one door to the compiler.
+
+Numba's disk cache notices a change in the file of the compiled function, not in the files of the functions it
+calls; a stale hit would silently return the numbers of yesterday's code. So every kernel is compiled through
+`kernel`, which points the cache at a folder named by a hash of all the sources the kernel can reach: its
+family, ``sim/common`` and this file. A changed line anywhere in them is another folder, and a stale hit
+cannot happen.
+
+No ``fastmath`` and no ``parallel``: both trade reproducibility for speed that a campaign already gets by
+running points side by side. Kernels release the interpreter lock, so a batch may be split over threads.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import time
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+from numba.core import config as _config
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_SIM = Path(__file__).parent / "sim"
+_KEEP_SECONDS = 30 * 86400.0
+
+
+def kernel(function: F) -> F:
+    """Compile a function over plain numbers and arrays, cached on disk under a hash of its family's sources."""
+    folder = _cache_folder(Path(function.__code__.co_filename).parent)
+    config: Any = _config
+    before = config.CACHE_DIR
+    config.CACHE_DIR = str(folder)
+    try:
+        compiled: Any = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+    finally:
+        config.CACHE_DIR = before
+    return compiled  # type: ignore[no-any-return]
+
+
+def family_hash(folder: Path) -> str:
+    """Hash every source a kernel in this folder may call; recorded with each run, for information."""
+    sources = sorted({*folder.glob("*.py"), *(_SIM / "common").glob("*.py"), Path(__file__)})
+    digest = hashlib.sha256(numba.__version__.encode())
+    for source in sources:
+        digest.update(source.name.encode())
+        digest.update(source.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+@lru_cache
+def _cache_folder(family: Path) -> Path:
+    root = Path(
+        os.environ.get("TAMIS_CACHE")
+        or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tamis"
+    )
+    folder = root / f"{family.name}-{family_hash(family)}"
+    folder.mkdir(parents=True, exist_ok=True)
+    os.utime(folder)
+    for old in root.glob(f"{family.name}-*"):
+        if old != folder and time.time() - old.stat().st_mtime > _KEEP_SECONDS:
+            shutil.rmtree(old, ignore_errors=True)
+    return folder

@@ -1,0 +1,331 @@
+"""Error models: what may lie between a measurement and the model's answer.
+
+Every model here is Gaussian with zero mean. It says what it adds to the covariance of one test, as a diagonal
+(`variances`) or as a full matrix over the abscissa (`covariance`); the density is written once, in `loglike`.
+The error of a surrogate is common to all replicates of a test while the noise is new in each, so with r
+replicates of noise covariance S and surrogate covariance K
+
+    log p(y_1 .. y_r) = log N(ybar; mean, K + S/r) - (m/2) log r + sum over r - 1 contrasts of log N(0, S);
+
+r = 1 is the usual case, where only the first term is left.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+
+from tamis.errors import StudyError
+from tamis.types import Array, Gauss, Generator
+
+Theta = Mapping[str, Array]
+_CHUNK = 2_000_000  # numbers of a stack of covariance matrices held at once
+
+
+class Noise(Protocol):
+    """An error model of one observation."""
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Names of the parameters it takes from the sample."""
+
+    @property
+    def white(self) -> bool:
+        """Whether the errors of one test are independent of each other."""
+
+    def loglike(self, y: Array, model: Gauss, theta: Theta, coord: Array | None) -> Array:
+        """Log density of measurements (r, m) under n model answers, (n,).
+
+        NaN measurements are missing data.
+        """
+
+    def draw(self, mean: Array, theta: Theta, coord: Array | None, rng: Generator) -> Array:
+        """Model answers (n, m) plus one error each."""
+
+    def error_variance(self, mean: Array, theta: Theta, coord: Array | None) -> Array:
+        """Variance of the error at each model answer, (n, m)."""
+
+
+class _Gaussian:
+    """A zero-mean Gaussian error known by its covariance; subclasses say what they add to it."""
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Names of the parameters it takes from the sample."""
+        return tuple(value for value in vars(self).values() if isinstance(value, str) and value not in _WORDS)
+
+    @property
+    def white(self) -> bool:
+        """Whether the errors of one test are independent of each other."""
+        return True
+
+    def variances(self, y: Array | None, mean: Array, theta: Theta) -> Array:
+        """Return the white part, broadcastable to (n, m).
+
+        ``y`` is the measurements' average, if there are any.
+        """
+        return np.zeros((1, 1))
+
+    def covariance(self, coord: Array | None, theta: Theta) -> Array | None:
+        """Return the part correlated along the abscissa, broadcastable to (n, m, m), or None."""
+        return None
+
+    def loglike(self, y: Array, model: Gauss, theta: Theta, coord: Array | None) -> Array:
+        """Log density of measurements (r, m) under n model answers."""
+        y = np.atleast_2d(np.asarray(y, dtype=float))
+        there = np.isfinite(y)
+        keep = there.any(axis=0)
+        if not there[:, keep].all():
+            raise StudyError(
+                "a value missing in one replicate must be missing in all; give the tests as separate experiments"
+            )
+        white = np.broadcast_to(self.variances(y.mean(axis=0), model.mean, theta), model.mean.shape)
+        coloured = self.covariance(coord, theta)
+        y, mean, var, white = y[:, keep], model.mean[:, keep], model.var[:, keep], white[:, keep]
+        if coloured is None and model.modes is None:
+            return _diagonal(y, mean, white, var)
+        coloured = None if coloured is None else coloured[:, keep][:, :, keep]
+        modes = None if model.modes is None else model.modes[:, keep]
+        return _dense(y, mean, white, coloured, var, modes, model.weight)
+
+    def draw(self, mean: Array, theta: Theta, coord: Array | None, rng: Generator) -> Array:
+        """Model answers (n, m) plus one error each."""
+        white = np.broadcast_to(self.variances(None, mean, theta), mean.shape)
+        drawn: Array = mean + np.sqrt(white) * rng.standard_normal(mean.shape)
+        coloured = self.covariance(coord, theta)
+        if coloured is not None:
+            jitter = 1e-12 * np.trace(coloured, axis1=1, axis2=2)[:, None, None] / mean.shape[1]
+            factor = np.linalg.cholesky(coloured + jitter * np.eye(mean.shape[1]))
+            drawn = drawn + np.einsum("...ij,...j->...i", factor, rng.standard_normal(mean.shape))
+        return drawn
+
+    def error_variance(self, mean: Array, theta: Theta, coord: Array | None) -> Array:
+        """Variance of the error at each model answer, (n, m)."""
+        total = np.broadcast_to(self.variances(None, mean, theta), mean.shape)
+        coloured = self.covariance(coord, theta)
+        return total if coloured is None else total + np.diagonal(coloured, axis1=1, axis2=2)
+
+
+def _diagonal(y: Array, mean: Array, white: Array, var: Array) -> Array:
+    r = len(y)
+    average = y.mean(axis=0)
+    common = white + r * var
+    with np.errstate(divide="ignore", invalid="ignore"):
+        total = np.log(common) + r * (average - mean) ** 2 / common
+        if r > 1:
+            total = total + (r - 1) * np.log(white) + ((y - average) ** 2).sum(axis=0) / white
+        answer = -0.5 * (total + r * math.log(2 * math.pi)).sum(axis=1)
+    return np.where(np.isnan(answer), -np.inf, answer)
+
+
+def _dense(
+    y: Array,
+    mean: Array,
+    white: Array,
+    coloured: Array | None,
+    var: Array,
+    modes: Array | None,
+    weight: Array | None,
+) -> Array:
+    n, m = mean.shape
+    r = len(y)
+    average = y.mean(axis=0)
+    eye = np.eye(m)
+    answer = np.empty(n)
+    rows = max(1, _CHUNK // (m * m))
+    for start in range(0, n, rows):
+        part = slice(start, min(start + rows, n))
+        noise = white[part, :, None] * eye
+        if coloured is not None:
+            noise = noise + (coloured[part] if len(coloured) == n else coloured)
+        surrogate = var[part, :, None] * eye
+        if modes is not None and weight is not None:
+            surrogate = surrogate + np.einsum("ka,nk,kb->nab", modes, weight[part], modes)
+        answer[part] = _normal(average - mean[part], surrogate + noise / r)
+        if r > 1:
+            for contrast in _contrasts(y):
+                answer[part] += _normal(np.broadcast_to(contrast, mean[part].shape), noise)
+            answer[part] -= 0.5 * m * math.log(r)
+    return answer
+
+
+def _contrasts(y: Array) -> Array:
+    """Orthonormal contrasts between replicates, (r - 1, m).
+
+    Independent of their mean, each with the noise's covariance.
+    """
+    r = len(y)
+    helmert = np.zeros((r - 1, r))
+    for i in range(1, r):
+        helmert[i - 1, :i] = 1.0 / math.sqrt(i * (i + 1))
+        helmert[i - 1, i] = -i / math.sqrt(i * (i + 1))
+    return np.asarray(helmert @ y)
+
+
+def _normal(residual: Array, covariance: Array) -> Array:
+    """Log density of N(0, covariance) at each row.
+
+    Minus infinity where the covariance is not positive definite.
+    """
+    m = residual.shape[1]
+    try:
+        factor = np.linalg.cholesky(covariance)
+    except np.linalg.LinAlgError:
+        if len(residual) == 1:
+            return np.array([-np.inf])
+        half = len(residual) // 2
+        return np.concatenate(
+            [_normal(residual[:half], covariance[:half]), _normal(residual[half:], covariance[half:])]
+        )
+    white = np.linalg.solve(factor, residual[:, :, None])[:, :, 0]
+    logdet = 2.0 * np.log(np.diagonal(factor, axis1=1, axis2=2)).sum(axis=1)
+    return np.asarray(-0.5 * ((white**2).sum(axis=1) + logdet + m * math.log(2 * math.pi)))
+
+
+def _number(value: float | str, theta: Theta) -> Array:
+    return np.asarray(theta[value])[:, None] if isinstance(value, str) else np.array([[float(value)]])
+
+
+def _variance(sd: float | str | None, variance: float | str | None, theta: Theta) -> Array:
+    return _number(sd, theta) ** 2 if sd is not None else _number(variance or 0.0, theta)
+
+
+def _one_of(kind: str, sd: object, variance: object) -> None:
+    if (sd is None) == (variance is None):
+        raise StudyError(f"{kind} noise needs either sd or variance, a number or the name of a parameter")
+
+
+_WORDS = ("data", "model")
+
+
+@dataclass(frozen=True)
+class Known(_Gaussian):
+    """Independent errors of known standard deviation, one number or one per measurement."""
+
+    sd: tuple[float, ...] | float
+
+    def variances(self, y: Array | None, mean: Array, theta: Theta) -> Array:
+        """Return the squared standard deviations."""
+        sd = np.atleast_1d(np.asarray(self.sd, dtype=float))
+        if sd.size not in (1, mean.shape[1]):
+            raise StudyError(
+                f"known noise gives {sd.size} standard deviations for {mean.shape[1]} measurements"
+            )
+        return np.asarray(sd[None] ** 2)
+
+
+@dataclass(frozen=True)
+class Gaussian(_Gaussian):
+    """Independent errors of one standard deviation (or variance), a number or the name of a parameter."""
+
+    sd: float | str | None = None
+    variance: float | str | None = None
+
+    def __post_init__(self) -> None:
+        _one_of("gaussian", self.sd, self.variance)
+
+    def variances(self, y: Array | None, mean: Array, theta: Theta) -> Array:
+        """Return the variance."""
+        return _variance(self.sd, self.variance, theta)
+
+
+@dataclass(frozen=True)
+class Relative(_Gaussian):
+    """Independent errors proportional to the measurement (``of="data"``) or to the model's answer.
+
+    Where there is no measurement, as in a prediction, they are proportional to the model's answer.
+    """
+
+    sd: float | str | None = None
+    variance: float | str | None = None
+    of: Literal["data", "model"] = "data"
+
+    def __post_init__(self) -> None:
+        _one_of("relative", self.sd, self.variance)
+
+    def variances(self, y: Array | None, mean: Array, theta: Theta) -> Array:
+        """Return the relative variance times the squared magnitude."""
+        size = mean if y is None or self.of == "model" else y[None]
+        return np.asarray(_variance(self.sd, self.variance, theta) * size**2)
+
+
+@dataclass(frozen=True)
+class Correlated(_Gaussian):
+    """Errors that fade exponentially along the abscissa.
+
+    Sd^2 exp(-|s - t| / length), as a slow misfit does.
+    """
+
+    length: float | str
+    sd: float | str | None = None
+    variance: float | str | None = None
+
+    def __post_init__(self) -> None:
+        _one_of("correlated", self.sd, self.variance)
+
+    @property
+    def white(self) -> bool:
+        """Whether the errors of one test are independent of each other: they are not."""
+        return False
+
+    def covariance(self, coord: Array | None, theta: Theta) -> Array:
+        """Return the covariance over the abscissa."""
+        if coord is None:
+            raise StudyError("correlated noise needs an abscissa; this observation has none")
+        distance = np.abs(coord[:, None] - coord[None, :])
+        fade = np.exp(-distance / _number(self.length, theta)[:, :, None])
+        return np.asarray(_variance(self.sd, self.variance, theta)[:, :, None] * fade)
+
+
+@dataclass(frozen=True)
+class Sum(_Gaussian):
+    """Several independent sources of error at once."""
+
+    parts: tuple[_Gaussian, ...]
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Names of the parameters it takes from the sample."""
+        return tuple(dict.fromkeys(name for part in self.parts for name in part.reads))
+
+    @property
+    def white(self) -> bool:
+        """Whether the errors of one test are independent of each other."""
+        return all(part.white for part in self.parts)
+
+    def variances(self, y: Array | None, mean: Array, theta: Theta) -> Array:
+        """Return the sum of the white parts."""
+        return np.asarray(sum(part.variances(y, mean, theta) for part in self.parts))
+
+    def covariance(self, coord: Array | None, theta: Theta) -> Array | None:
+        """Return the sum of the correlated parts, if any."""
+        found = [c for c in (part.covariance(coord, theta) for part in self.parts) if c is not None]
+        return np.asarray(sum(found)) if found else None
+
+
+def check_noise(noise: Noise, theta: Theta, coord: Array | None = None, m: int = 4) -> None:
+    """Assert the contract of an error model: it reads what it says, and its draws have the density it claims.
+
+    For errors drawn from the model itself, minus twice the log density less its constant is a chi-square with
+    m degrees of freedom.
+    """
+    n = len(next(iter(theta.values()))) if theta else 20_000
+    rng = np.random.default_rng(0)
+    mean = np.broadcast_to(np.linspace(1.0, 2.0, m), (n, m))
+    drawn = noise.draw(mean, theta, coord, rng)
+    missing = {name: value for name, value in theta.items() if name not in noise.reads}
+    assert not missing, f"reads {noise.reads} but was given {sorted(missing)}"
+    assert drawn.shape == (n, m)
+    one = {name: value[:1] for name, value in theta.items()}
+    zero = Gauss(mean[:1], np.zeros((1, m)))
+    peak = noise.loglike(mean[:1], zero, one, coord)[0]
+    same = np.array([noise.loglike(y[None], zero, one, coord)[0] for y in drawn[:2000]])
+    distance = 2.0 * (peak - same)
+    # mean of 2000 chi-squares with m degrees of freedom: m, standard error sqrt(2 m / 2000); five of them
+    assert abs(distance.mean() - m) < 5 * math.sqrt(2 * m / 2000), (
+        f"draws and density disagree: {distance.mean()} for {m}"
+    )

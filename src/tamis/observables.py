@@ -1,0 +1,284 @@
+"""From a run's raw arrays to the numbers compared with data.
+
+Runs store raw outputs; observables are recomputed, so changing what is compared never re-runs a simulation.
+Each built-in one is written once, for n runs side by side (`many`); one run is a batch of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from tamis.errors import SimulationError, StudyError, nearest
+from tamis.types import Array, Outputs
+
+
+class Observable(Protocol):
+    """A function from outputs to a vector; ``needs`` names the outputs it reads."""
+
+    @property
+    def unit(self) -> str:
+        """Unit of the numbers returned."""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Names of the outputs it reads."""
+
+    def __call__(self, outputs: Outputs) -> Array:
+        """Return (m,) numbers of one run; `SimulationError` where the run cannot give them."""
+
+    def many(self, outputs: Outputs) -> Array:
+        """Return (n, m) numbers of n runs whose outputs are stacked along the first axis.
+
+        NaN rows where one cannot.
+        """
+
+
+class _Rowwise:
+    """One run is a batch of one."""
+
+    def many(self, outputs: Outputs) -> Array:
+        raise NotImplementedError
+
+    def __call__(self, outputs: Outputs) -> Array:
+        row: Array = self.many({name: np.asarray(array)[None] for name, array in outputs.items()})[0]
+        if not np.isfinite(row).all():
+            raise SimulationError(f"{self} cannot be taken from this run: outside its span or not a number")
+        return row
+
+
+@dataclass(frozen=True)
+class Value(_Rowwise):
+    """An output as it is: a number, or every number of a short vector."""
+
+    output: str
+    unit: str = ""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Names of the outputs it reads."""
+        return (self.output,)
+
+    def many(self, outputs: Outputs) -> Array:
+        """Return (n, m) numbers of n runs."""
+        array = np.asarray(outputs[self.output], dtype=float)
+        return array.reshape(len(array), -1)
+
+
+@dataclass(frozen=True)
+class Final(_Rowwise):
+    """The last number of a signal."""
+
+    output: str
+    unit: str = ""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Names of the outputs it reads."""
+        return (self.output,)
+
+    def many(self, outputs: Outputs) -> Array:
+        """Return (n, 1) last values."""
+        return np.asarray(outputs[self.output], dtype=float)[:, -1:]
+
+
+@dataclass(frozen=True)
+class Peak(_Rowwise):
+    """The number of largest magnitude in a signal, with its sign, or the time when it occurs."""
+
+    output: str
+    unit: str = ""
+    along: str = "t"
+    when: bool = False
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Names of the outputs it reads."""
+        return (self.output, self.along) if self.when else (self.output,)
+
+    def many(self, outputs: Outputs) -> Array:
+        """Return (n, 1) peaks or their times."""
+        signal = np.asarray(outputs[self.output], dtype=float)
+        where = np.argmax(np.abs(signal), axis=1)[:, None]
+        taken = np.asarray(outputs[self.along], dtype=float) if self.when else signal
+        return np.take_along_axis(np.broadcast_to(taken, signal.shape), where, axis=1)
+
+
+@dataclass(frozen=True)
+class At(_Rowwise):
+    """A signal read at given abscissae, by linear interpolation along another output.
+
+    Outside the run's span there is no value, unless ``extend`` is ``hold``: then the first or last one.
+    """
+
+    output: str
+    coord: tuple[float, ...]
+    unit: str = ""
+    along: str = "t"
+    extend: Literal["none", "hold"] = "none"
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Names of the outputs it reads."""
+        return (self.output, self.along)
+
+    def many(self, outputs: Outputs) -> Array:
+        """Return (n, m) interpolated values."""
+        signal = np.asarray(outputs[self.output], dtype=float)
+        along = np.broadcast_to(np.asarray(outputs[self.along], dtype=float), signal.shape)
+        want = np.asarray(self.coord, dtype=float)
+        if (along == along[0]).all():
+            return self._shared(signal, along[0], want)
+        return np.concatenate([self._shared(s[None], t, want) for s, t in zip(signal, along, strict=True)])
+
+    def _shared(self, signal: Array, along: Array, want: Array) -> Array:
+        if len(along) < 2 or not np.all(np.diff(along) > 0):
+            return np.full((len(signal), len(want)), np.nan)
+        right = np.clip(np.searchsorted(along, want), 1, len(along) - 1)
+        part = np.clip((want - along[right - 1]) / (along[right] - along[right - 1]), 0.0, 1.0)
+        values: Array = signal[:, right - 1] * (1 - part) + signal[:, right] * part
+        if self.extend == "none":
+            slack = 1e-9 * (
+                along[-1] - along[0]
+            )  # a sample time read from a file may differ in its last digits
+            values[:, (want < along[0] - slack) | (want > along[-1] + slack)] = np.nan
+        return values
+
+
+@dataclass(frozen=True)
+class Spectrum(_Rowwise):
+    """Amplitude of a signal at given frequencies: the sine that would show the same line, mean removed."""
+
+    output: str
+    coord: tuple[float, ...]
+    unit: str = ""
+    along: str = "t"
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Names of the outputs it reads."""
+        return (self.output, self.along)
+
+    def many(self, outputs: Outputs) -> Array:
+        """Return (n, m) amplitudes; NaN above the Nyquist frequency."""
+        signal = np.asarray(outputs[self.output], dtype=float)
+        along = np.broadcast_to(np.asarray(outputs[self.along], dtype=float), signal.shape)
+        step = (along[:, -1] - along[:, 0]) / (along.shape[1] - 1)
+        want = np.asarray(self.coord, dtype=float)
+        turn = np.exp(-2j * np.pi * (along - along[:, :1])[:, :, None] * want)
+        centred = signal - signal.mean(axis=1, keepdims=True)
+        amplitude: Array = 2.0 / signal.shape[1] * np.abs(np.einsum("nt,ntm->nm", centred, turn))
+        return np.where(want[None] <= 0.5 / step[:, None], amplitude, np.nan)
+
+
+@dataclass(frozen=True)
+class Envelope(_Rowwise):
+    """Instantaneous amplitude of an oscillating signal at given abscissae, from its analytic signal."""
+
+    output: str
+    coord: tuple[float, ...]
+    unit: str = ""
+    along: str = "t"
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Names of the outputs it reads."""
+        return (self.output, self.along)
+
+    def many(self, outputs: Outputs) -> Array:
+        """Return (n, m) amplitudes."""
+        from scipy.signal import hilbert
+
+        signal = np.asarray(outputs[self.output], dtype=float)
+        amplitude = np.abs(hilbert(signal, axis=1))
+        return At(self.output, self.coord, along=self.along).many(
+            {self.output: amplitude, self.along: outputs[self.along]}
+        )
+
+
+@dataclass(frozen=True)
+class Custom:
+    """A function of the user's own, from the outputs of one run to a vector."""
+
+    function: Callable[[Outputs], Any]
+    needs: tuple[str, ...]
+    unit: str = ""
+    name: str = ""
+
+    def __call__(self, outputs: Outputs) -> Array:
+        """Return (m,) numbers of one run."""
+        return np.atleast_1d(np.asarray(self.function(outputs), dtype=float))
+
+    def many(self, outputs: Outputs) -> Array:
+        """Return (n, m) numbers, one run after the other: the function knows only one."""
+        n = len(next(iter(outputs.values())))
+        rows = [self({name: array[i] for name, array in outputs.items()}) for i in range(n)]
+        return np.array(rows)
+
+
+def value(output: str, unit: str = "") -> Value:
+    """Observe an output as it is."""
+    return Value(output, unit)
+
+
+def final(output: str, unit: str = "") -> Final:
+    """Observe the last number of a signal."""
+    return Final(output, unit)
+
+
+def peak(output: str, unit: str = "") -> Peak:
+    """Observe the number of largest magnitude of a signal."""
+    return Peak(output, unit)
+
+
+def peak_time(output: str, along: str = "t", unit: str = "") -> Peak:
+    """Observe when the largest magnitude of a signal occurs."""
+    return Peak(output, unit, along, when=True)
+
+
+def at(
+    output: str, coord: Any, along: str = "t", extend: Literal["none", "hold"] = "none", unit: str = ""
+) -> At:
+    """Observe a signal at given abscissae."""
+    return At(output, tuple(np.asarray(coord, dtype=float).tolist()), unit, along, extend)
+
+
+def spectrum(output: str, coord: Any, along: str = "t", unit: str = "") -> Spectrum:
+    """Observe the amplitude of a signal at given frequencies."""
+    return Spectrum(output, tuple(np.asarray(coord, dtype=float).tolist()), unit, along)
+
+
+def envelope(output: str, coord: Any, along: str = "t", unit: str = "") -> Envelope:
+    """Observe the instantaneous amplitude of a signal at given abscissae."""
+    return Envelope(output, tuple(np.asarray(coord, dtype=float).tolist()), unit, along)
+
+
+SCALARS: dict[str, Callable[..., Observable]] = {
+    "value": value,
+    "final": final,
+    "peak": peak,
+    "peak_time": peak_time,
+}
+SIGNALS: dict[str, Callable[..., Observable]] = {"at": at, "spectrum": spectrum, "envelope": envelope}
+
+
+def load_custom(how: str, base: Path, needs: tuple[str, ...], unit: str = "") -> Custom:
+    """Load an observable of the user's own, ``observe.py:name``, from a file beside the study."""
+    import importlib.util
+
+    file, _, name = how.rpartition(":")
+    path = (base / file).resolve()
+    if not path.is_file():
+        raise StudyError(f'no file "{path}" to take observable "{name}" from')
+    spec = importlib.util.spec_from_file_location(f"_tamis_observe_{path.stem}", path)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    functions = [key for key, item in vars(module).items() if callable(item) and not key.startswith("_")]
+    if name not in functions:
+        raise StudyError(f'{path.name} has no function "{name}"{nearest(name, functions)}')
+    return Custom(getattr(module, name), needs, unit, how)

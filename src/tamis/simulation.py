@@ -1,0 +1,444 @@
+"""Simulators: functions from named inputs to named arrays, whoever wrote them.
+
+A decorated Python function becomes a `Simulator`; `find` turns a name from a study file into one. Nothing
+here knows mechanics or statistics. A simulator travels to a worker process by its *address*, a string that
+`find` resolves there, so no code is ever pickled.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import math
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import numpy as np
+
+from tamis.errors import SimulationError, StudyError, nearest
+from tamis.types import BatchInputs, Inputs, Outputs, Value
+
+
+@dataclass(frozen=True)
+class Port:
+    """One named input or output: its unit is a label, compared at the boundary and never converted."""
+
+    name: str
+    unit: str = ""
+    default: Value | None = None
+    bounds: tuple[float, float] | None = None
+    kind: Literal["number", "choice", "file"] = "number"
+    choices: tuple[str, ...] = ()
+    doc: str = ""
+
+
+class Simulator(Protocol):
+    """A function from named inputs to named arrays, with a version that is part of every run's key."""
+
+    @property
+    def name(self) -> str:
+        """Name used in studies and in the run key."""
+
+    @property
+    def version(self) -> str:
+        """Raise it when results change."""
+
+    @property
+    def address(self) -> str:
+        """What `find` resolves in a worker process."""
+
+    @property
+    def inputs(self) -> Mapping[str, Port]:
+        """Input ports by name."""
+
+    @property
+    def outputs(self) -> Mapping[str, Port]:
+        """Output ports by name."""
+
+    def run(self, inputs: Inputs, workdir: Path) -> Outputs:
+        """Run one point; `SimulationError` where the physics fails."""
+
+
+@runtime_checkable
+class Batched(Protocol):
+    """The second door of a simulator that takes microseconds: many points at once, never stored."""
+
+    batch_outputs: tuple[str, ...]
+
+    def batch(self, inputs: BatchInputs) -> Outputs:
+        """Map (n,) arrays to (n, ...) arrays; a failed row is all NaN."""
+
+
+def batched(simulator: Simulator, outputs: Iterable[str]) -> Batched | None:
+    """Return the batch door if the simulator has one that offers all of these outputs."""
+    if isinstance(simulator, Batched) and set(outputs) <= set(simulator.batch_outputs):
+        return simulator
+    return None
+
+
+def complete(simulator: Simulator, inputs: Inputs) -> dict[str, Value]:
+    """Return all inputs in port order.
+
+    Defaults filled, numbers as floats (or ints where the default is one), names and bounds checked.
+    """
+    for name in inputs:
+        if name not in simulator.inputs:
+            raise StudyError(
+                f'simulator {simulator.name} has no input "{name}"{nearest(name, simulator.inputs)}'
+            )
+    full: dict[str, Value] = {}
+    for name, port in simulator.inputs.items():
+        value = inputs.get(name, port.default)
+        if value is None:
+            raise StudyError(f'simulator {simulator.name}: input "{name}" has no default and was not given')
+        full[name] = _checked(simulator, port, value)
+    return full
+
+
+def _checked(simulator: Simulator, port: Port, value: Value) -> Value:
+    where = f'simulator {simulator.name}: input "{port.name}"'
+    if port.kind == "choice":
+        if value not in port.choices:
+            raise StudyError(f'{where} cannot be "{value}"{nearest(str(value), port.choices)}')
+        return str(value)
+    if port.kind == "file":
+        if not Path(str(value)).is_file():
+            raise StudyError(f'{where}: no file "{value}"')
+        return str(value)
+    if isinstance(value, (str, bool)):
+        raise StudyError(f"{where} must be a number, found {value!r}")
+    number = int(value) if isinstance(port.default, int) else float(value)
+    if not math.isfinite(number) or (port.bounds and not port.bounds[0] <= number <= port.bounds[1]):
+        raise SimulationError(f"{where} = {number:g} is outside {list(port.bounds or (-math.inf, math.inf))}")
+    return number
+
+
+class FunctionSimulator:
+    """A Python function seen as a simulator; made by the `simulator` decorator."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        name: str,
+        version: str,
+        address: str,
+        inputs: Mapping[str, Port],
+        outputs: Mapping[str, Port],
+        references: Sequence[str],
+    ) -> None:
+        self.function = function
+        self.name = name
+        self.version = version
+        self.address = address
+        self.inputs = inputs
+        self.outputs = outputs
+        self.references = tuple(references)
+        self.doc = inspect.getdoc(function) or ""
+        self.batch_outputs: tuple[str, ...] = ()
+        self._batch: Callable[..., Any] | None = None
+        self._wants_workdir = "workdir" in inspect.signature(function).parameters
+        self.__name__ = function.__name__
+        self.__doc__ = function.__doc__
+
+    def __call__(self, *args: Any, **inputs: Any) -> Any:
+        """Call the function itself, unchecked."""
+        return self.function(*args, **inputs)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as the address alone."""
+        return find, (self.address,)
+
+    def __repr__(self) -> str:
+        return f"<simulator {self.name}, version {self.version}>"
+
+    def run(self, inputs: Inputs, workdir: Path) -> Outputs:
+        """Run one point.
+
+        Every declared output comes back as a finite float array or `SimulationError` is raised.
+        """
+        full = complete(self, inputs)
+        extra = {"workdir": workdir} if self._wants_workdir else {}
+        answer = self._named(self.function(**full, **extra), self.outputs)
+        for name, array in answer.items():
+            bad = int(np.count_nonzero(~np.isfinite(array)))
+            if bad:
+                raise SimulationError(f"output {name}: {bad} of {array.size} values are not finite")
+        return answer
+
+    def batch(self, what: Any = None, /, *, outputs: Sequence[str] | None = None) -> Any:
+        """Declare the batch door, or go through it with arrays of inputs.
+
+        ``@ball.batch`` offers every output, ``@ball.batch(outputs=...)`` only some.
+        """
+        if isinstance(what, Mapping):
+            return self._run_batch(what)
+        if what is None:
+            return lambda function: self.batch(function, outputs=outputs)
+        for name in outputs or ():
+            if name not in self.outputs:
+                raise StudyError(
+                    f'{self.name}: batch offers "{name}", not an output{nearest(name, self.outputs)}'
+                )
+        self._batch = what
+        self.batch_outputs = tuple(outputs or self.outputs)
+        return what
+
+    def _run_batch(self, inputs: BatchInputs) -> Outputs:
+        if self._batch is None:
+            raise StudyError(
+                f"simulator {self.name} has no batch door; declare one with @{self.__name__}.batch"
+            )
+        for name in inputs:
+            if name not in self.inputs:
+                raise StudyError(f'simulator {self.name} has no input "{name}"{nearest(name, self.inputs)}')
+        n = next((len(v) for v in inputs.values() if not isinstance(v, str)), 1)
+        full: dict[str, Any] = {}
+        bad = np.zeros(n, dtype=bool)
+        for name, port in self.inputs.items():
+            value = inputs.get(name, port.default)
+            if isinstance(value, str) or value is None:
+                if value is None:
+                    raise StudyError(
+                        f'simulator {self.name}: input "{name}" has no default and was not given'
+                    )
+                full[name] = _checked(self, port, value)
+                continue
+            array = np.broadcast_to(
+                np.asarray(value, dtype=np.int64 if isinstance(port.default, int) else np.float64), (n,)
+            ).copy()
+            low, high = port.bounds or (-math.inf, math.inf)
+            outside = ~(np.isfinite(array) & (array >= low) & (array <= high))
+            if outside.any():  # a valid stand-in keeps the function safe; the row becomes NaN below
+                bad |= outside
+                array[outside] = array[~outside][0] if not outside.all() else np.clip(0.0, low, high)
+            full[name] = array
+        answer = self._named(self._batch(**full), self.batch_outputs)
+        for name, array in answer.items():
+            if array.shape[:1] != (n,):
+                raise StudyError(
+                    f"simulator {self.name}: batch returned {name} of shape {array.shape} for {n} points; "
+                    "the first axis must be the points"
+                )
+            bad |= ~np.isfinite(array.reshape(n, -1)).all(axis=1)
+        if bad.any():
+            answer = {
+                name: np.where(bad.reshape((n,) + (1,) * (a.ndim - 1)), np.nan, a)
+                for name, a in answer.items()
+            }
+        return answer
+
+    def _named(self, answer: Any, expected: Iterable[str]) -> dict[str, np.ndarray[Any, Any]]:
+        if not isinstance(answer, Mapping):
+            raise StudyError(
+                f"simulator {self.name} must return a dict of outputs, found {type(answer).__name__}"
+            )
+        for name in answer:
+            if name not in self.outputs:
+                raise StudyError(
+                    f'simulator {self.name} returned "{name}", which is not declared{nearest(str(name), self.outputs)}'
+                )
+        missing = [name for name in expected if name not in answer]
+        if missing:
+            raise StudyError(f"simulator {self.name} did not return its declared output {', '.join(missing)}")
+        return {name: np.asarray(answer[name], dtype=np.float64) for name in expected}
+
+
+def simulator(
+    *,
+    outputs: Mapping[str, str | Port],
+    units: Mapping[str, str] | None = None,
+    inputs: Mapping[str, Port] | None = None,
+    version: str | None = None,
+    name: str | None = None,
+    references: Sequence[str] = (),
+) -> Callable[[Callable[..., Any]], FunctionSimulator]:
+    """Turn a function of keyword arguments into a simulator.
+
+    Parameters
+    ----------
+    outputs
+        Name to unit (or to a `Port`) of every array returned.
+    units
+        Unit of each input that has one.
+    inputs
+        `Port` of each input that needs more than a unit: bounds, choices, a sentence of documentation.
+    version
+        Part of the run key; by default a hash of the file's syntax tree, so that comments do not count.
+    name
+        By default ``file.py:function``.
+    references
+        Papers to cite, printed by the report.
+    """
+
+    def decorate(function: Callable[..., Any]) -> FunctionSimulator:
+        path = Path(function.__code__.co_filename)
+        full_name = name or f"{path.name}:{function.__name__}"
+        ports: dict[str, Port] = {}
+        for argument in inspect.signature(function).parameters.values():
+            if argument.kind in (argument.VAR_KEYWORD, argument.VAR_POSITIONAL):
+                raise StudyError(
+                    f"simulator {full_name}: *args and **kwargs hide the inputs; name them as keyword arguments"
+                )
+            if argument.name == "workdir":
+                continue
+            default = None if argument.default is argument.empty else argument.default
+            port = (inputs or {}).get(argument.name, Port(argument.name))
+            kind = "choice" if port.choices else port.kind
+            ports[argument.name] = replace(
+                port, default=default, kind=kind, unit=(units or {}).get(argument.name, port.unit)
+            )
+        for given in (*(units or {}), *(inputs or {})):
+            if given not in ports:
+                raise StudyError(
+                    f'simulator {full_name} documents an input "{given}" it does not have{nearest(given, ports)}'
+                )
+        return FunctionSimulator(
+            function,
+            name=full_name,
+            version=version or source_version(path),
+            inputs=ports,
+            references=references,
+            address=full_name if full_name.startswith("tamis:") else f"{path.resolve()}:{function.__name__}",
+            outputs={
+                key: port if isinstance(port, Port) else Port(key, unit=port) for key, port in outputs.items()
+            },
+        )
+
+    return decorate
+
+
+def source_version(path: Path) -> str:
+    """Hash a file's syntax tree: what the code says, not how it is laid out or commented."""
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise StudyError(
+            f'a simulator defined in "{path}" has no source file to take a version from; give version="1"'
+        ) from error
+    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:16]
+
+
+def find(name: str, base: Path | None = None) -> Any:
+    """Return a simulator by name.
+
+    ``tamis:family.name`` is built in, ``file.py:function`` is taken from a file relative to ``base``,
+    any other name is looked up among the entry points of installed packages.
+    """
+    if name.startswith("tamis:"):
+        return _find_builtin(name)
+    file, colon, attribute = name.rpartition(":")
+    if colon and file.endswith(".py"):
+        return _find_in_file((base or Path()) / file, attribute)
+    from importlib.metadata import entry_points
+
+    plugs = {point.name: point for point in entry_points(group="tamis.simulators")}
+    if name in plugs:
+        return plugs[name].load()
+    valid = [*plugs, *(f"tamis:{builtin}" for builtin in builtins())]
+    raise StudyError(
+        f'no simulator "{name}": expected "file.py:function" or the name of an installed one{nearest(name, valid)}'
+    )
+
+
+def builtins() -> dict[str, str]:
+    """List the simulators shipped with tamis and the first line of their documentation, without importing them."""
+    found: dict[str, str] = {}
+    for file in sorted((Path(__file__).parent / "sim").glob("*/simulators.py")):
+        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.FunctionDef) and any(
+                isinstance(d, ast.Call) and isinstance(d.func, ast.Name) and d.func.id == "simulator"
+                for d in node.decorator_list
+            ):
+                found[f"{file.parent.name}.{node.name}"] = (ast.get_docstring(node) or "").split("\n")[0]
+    return found
+
+
+def _find_builtin(name: str) -> Any:
+    family, _, attribute = name.removeprefix("tamis:").partition(".")
+    if f"{family}.{attribute}" not in builtins():
+        raise StudyError(f'no built-in simulator "{name}"{nearest(name, [f"tamis:{b}" for b in builtins()])}')
+    return getattr(importlib.import_module(f"tamis.sim.{family}.simulators"), attribute)
+
+
+def _find_in_file(path: Path, attribute: str) -> Any:
+    path = path.resolve()
+    if not path.is_file():
+        raise StudyError(f'no file "{path}" to take simulator "{attribute}" from')
+    module_name = f"_tamis_user_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
+    module = sys.modules.get(module_name)
+    if module is None:
+        spec = importlib.util.spec_from_file_location(module_name, path)
+        assert spec and spec.loader
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[module_name] = module
+        if str(path.parent) not in sys.path:
+            sys.path.insert(0, str(path.parent))
+        try:
+            spec.loader.exec_module(module)
+        except Exception as error:
+            del sys.modules[module_name]
+            if isinstance(error, StudyError):
+                raise
+            raise StudyError(f"{path.name} cannot be imported: {type(error).__name__}: {error}") from error
+    names = [key for key, value in vars(module).items() if isinstance(value, FunctionSimulator)]
+    found = getattr(module, attribute, None)
+    if not isinstance(found, FunctionSimulator) and not (hasattr(found, "run") and hasattr(found, "inputs")):
+        what = "is not decorated with @tamis.simulator" if callable(found) else "does not exist"
+        raise StudyError(f'{path.name}: "{attribute}" {what}{nearest(attribute, names)}')
+    return found
+
+
+def check_simulator(simulator: Simulator, inputs: Inputs | None = None) -> None:
+    """Assert the contract of a simulator at one point: the battery every simulator, ours or a user's, must pass.
+
+    Declared outputs present and finite, same inputs same bytes, unknown input refused, picklable, independent
+    of the working directory, and the batch door, if any, equal to the runs it stands for.
+    """
+    import os
+    import pickle
+    import tempfile
+
+    here = Path.cwd()
+    with tempfile.TemporaryDirectory() as scratch:
+        first = simulator.run(inputs or {}, Path(scratch))
+        os.chdir(scratch)
+        try:
+            copy = pickle.loads(pickle.dumps(simulator))
+            again = copy.run(inputs or {}, Path(scratch))
+        finally:
+            os.chdir(here)
+        assert set(first) == set(simulator.outputs), (
+            f"{simulator.name}: outputs {sorted(first)} are not those declared"
+        )
+        for name, array in first.items():
+            assert np.isfinite(array).all(), f"{simulator.name}: output {name} is not finite"
+            assert array.tobytes() == again[name].tobytes(), (
+                f"{simulator.name}: output {name} differs between two runs of the same inputs"
+            )
+        try:
+            simulator.run({**(inputs or {}), "no_such_input": 1.0}, Path(scratch))
+        except StudyError:
+            pass
+        else:
+            raise AssertionError(f"{simulator.name} accepts an unknown input")
+    if isinstance(simulator, Batched) and simulator.batch_outputs:
+        point = {
+            name: value if isinstance(value, str) else np.array([value, value])
+            for name, value in complete(simulator, inputs or {}).items()
+        }
+        for name, rows in simulator.batch(point).items():
+            for row in rows:
+                np.testing.assert_allclose(
+                    row,
+                    first[name],
+                    rtol=1e-12,
+                    atol=0.0,
+                    err_msg=f"{simulator.name}: batch and run disagree on {name}",
+                )

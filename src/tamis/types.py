@@ -1,0 +1,64 @@
+"""Words shared by every layer: arrays, inputs and outputs of a simulator, model answers, progress."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array: TypeAlias = NDArray[np.float64]
+Mask: TypeAlias = NDArray[np.bool_]
+Generator: TypeAlias = np.random.Generator
+Value: TypeAlias = float | int | str
+Inputs: TypeAlias = Mapping[str, Value]
+Outputs: TypeAlias = Mapping[str, np.ndarray[Any, Any]]
+BatchInputs: TypeAlias = Mapping[str, np.ndarray[Any, Any] | str]
+LogDensity: TypeAlias = Callable[[Array], Array]
+
+
+class Gauss(NamedTuple):
+    """What a forward model answers: independent means and variances, plus correlated modes where a surrogate has them.
+
+    Row ``i`` has mean ``mean[i]`` and covariance ``diag(var[i]) + modes.T @ diag(weight[i]) @ modes``.
+    """
+
+    mean: Array
+    var: Array
+    modes: Array | None = None
+    weight: Array | None = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of a printed table; ``columns`` names them, numbers stay numbers until they are shown."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+
+    def column(self, name: str) -> list[Any]:
+        """Return one column by name."""
+        index = self.columns.index(name)
+        return [row[index] for row in self.rows]
+
+
+@dataclass(frozen=True)
+class Event:
+    """One piece of news about long work.
+
+    ``done`` of ``total`` units of ``task``, with counts to show beside the bar.
+    """
+
+    task: str
+    done: int
+    total: int | None
+    info: Mapping[str, float | int | str] = field(default_factory=dict)
+
+
+Progress: TypeAlias = Callable[[Event], None]
+
+
+def silent(event: Event) -> None:
+    """Ignore progress."""

@@ -1,0 +1,15 @@
+"""Shared set-up: one compilation cache a worker, kept between runs and inherited by subprocesses."""
+
+import os
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+WORKER = os.environ.get("PYTEST_XDIST_WORKER", "main")
+os.environ["TAMIS_CACHE"] = str(ROOT / ".cache" / f"tamis-{WORKER}")
+os.environ["MPLBACKEND"] = "Agg"
+
+import hypothesis  # noqa: E402
+
+hypothesis.settings.register_profile("ci", derandomize=True, max_examples=50, deadline=None)
+hypothesis.settings.register_profile("soak", max_examples=2000, deadline=None)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))

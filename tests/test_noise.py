@@ -1,0 +1,119 @@
+"""Error models against SciPy's multivariate normal."""
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal
+
+import tamis
+from tamis.noise import Correlated, Gaussian, Known, Relative, Sum, check_noise
+from tamis.types import Gauss
+
+COORD = np.linspace(0.0, 1.0, 4)
+N = 20_000
+MODELS = [
+    (Known(0.1), {}),
+    (Known((0.1, 0.2, 0.3, 0.4)), {}),
+    (Gaussian(sd="s"), {"s": 0.2}),
+    (Gaussian(variance="s"), {"s": 0.2}),
+    (Relative(sd=0.1, of="model"), {}),
+    (Relative(variance="v", of="model"), {"v": 0.01}),
+    (Correlated(length="l", sd="s"), {"l": 0.5, "s": 0.3}),
+    (Sum((Known(0.1), Relative(sd=0.2, of="model"), Correlated(length=0.5, variance="v"))), {"v": 0.2}),
+]
+
+
+@pytest.mark.statistical  # fixed seed; five standard errors of a chi-square mean: false alarm 6e-7
+@pytest.mark.parametrize(("noise", "theta"), MODELS, ids=lambda v: type(v).__name__)
+def test_contract(noise, theta):
+    check_noise(noise, {name: np.full(N, value) for name, value in theta.items()}, COORD)
+
+
+def brute(y, mean, var, noise_covariance):
+    r = len(y)
+    full = np.kron(np.eye(r), noise_covariance) + np.kron(np.ones((r, r)), np.diag(var))
+    return multivariate_normal(np.tile(mean, r), full).logpdf(y.ravel())
+
+
+@pytest.mark.parametrize("r", [1, 2, 5])
+@pytest.mark.parametrize("correlated", [False, True])
+def test_replicates_share_the_surrogates_error(r, correlated):
+    rng = np.random.default_rng(r)
+    y, mean, var = rng.normal(size=(r, 4)), rng.normal(size=4), rng.uniform(0.1, 0.5, size=4)
+    covariance = 0.25 * np.eye(4)
+    noise = Known(0.5)
+    if correlated:
+        covariance = covariance + 0.49 * np.exp(-np.abs(COORD[:, None] - COORD) / 0.5)
+        noise = Sum((Known(0.5), Correlated(length=0.5, sd=0.7)))
+    found = noise.loglike(y, Gauss(mean[None], var[None]), {}, COORD)
+    assert found[0] == pytest.approx(
+        brute(y, mean, var, covariance), abs=1e-10
+    )  # round-off of a Cholesky factor
+
+
+def test_modes_of_a_surrogate_are_correlated_errors():
+    rng = np.random.default_rng(0)
+    y, mean, modes, weight = (
+        rng.normal(size=(1, 4)),
+        rng.normal(size=4),
+        rng.normal(size=(2, 4)),
+        np.array([0.3, 0.6]),
+    )
+    full = np.diag(np.full(4, 0.25 + 0.1)) + modes.T @ np.diag(weight) @ modes
+    found = Known(0.5).loglike(y, Gauss(mean[None], np.full((1, 4), 0.1), modes, weight[None]), {}, None)
+    assert found[0] == pytest.approx(multivariate_normal(mean, full).logpdf(y[0]), abs=1e-10)
+
+
+def test_parameters_vary_over_the_points():
+    y, mean = np.array([[1.0, 2.0]]), np.zeros((3, 2))
+    sd = np.array([0.5, 1.0, 2.0])
+    found = Gaussian(sd="s").loglike(y, Gauss(mean, np.zeros((3, 2))), {"s": sd}, None)
+    expected = [multivariate_normal(np.zeros(2), s**2 * np.eye(2)).logpdf(y[0]) for s in sd]
+    assert found == pytest.approx(expected)
+
+
+def test_relative_errors_scale_with_the_data_or_the_model():
+    y, mean = np.array([[2.0]]), np.array([[1.0]])
+    zero = np.zeros((1, 1))
+    of_data = Relative(sd=0.1).loglike(y, Gauss(mean, zero), {}, None)[0]
+    of_model = Relative(sd=0.1, of="model").loglike(y, Gauss(mean, zero), {}, None)[0]
+    assert of_data == pytest.approx(multivariate_normal(1.0, 0.04).logpdf(2.0))
+    assert of_model == pytest.approx(multivariate_normal(1.0, 0.01).logpdf(2.0))
+
+
+def test_missing_data_do_not_count():
+    y = np.array([[1.0, np.nan, 2.0, np.nan]])
+    model = Gauss(np.zeros((1, 4)), np.zeros((1, 4)))
+    keep = Gauss(np.zeros((1, 2)), np.zeros((1, 2)))
+    for noise, short in [
+        (Known((0.5, 9.0, 0.7, 9.0)), Known((0.5, 0.7))),
+        (Correlated(length=0.5, sd=1.0), Correlated(length=0.5, sd=1.0)),
+    ]:
+        expected = short.loglike(y[:, [0, 2]], keep, {}, COORD[[0, 2]])
+        assert noise.loglike(y, model, {}, COORD) == pytest.approx(expected)
+
+
+def test_a_failed_row_or_a_zero_variance_has_likelihood_zero():
+    model = Gauss(np.array([[np.nan], [0.0]]), np.zeros((2, 1)))
+    assert np.isneginf(Known(1.0).loglike(np.array([[1.0]]), model, {}, None)[0])
+    zero = Gaussian(variance="v").loglike(
+        np.array([[1.0]]), Gauss(np.zeros((1, 1)), np.zeros((1, 1))), {"v": np.zeros(1)}, None
+    )
+    assert np.isneginf(zero[0])
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: Gaussian(), lambda: Gaussian(sd=1.0, variance=1.0), lambda: Relative()]
+)
+def test_sd_or_variance_not_both(make):
+    with pytest.raises(tamis.StudyError, match="either sd or variance"):
+        make()
+
+
+def test_what_cannot_be_said_is_refused():
+    with pytest.raises(tamis.StudyError, match="needs an abscissa"):
+        Correlated(length=1.0, sd=1.0).loglike(
+            np.zeros((1, 2)), Gauss(np.zeros((1, 2)), np.zeros((1, 2))), {}, None
+        )
+    ragged = np.array([[1.0, np.nan], [1.0, 2.0]])
+    with pytest.raises(tamis.StudyError, match="missing in one replicate"):
+        Known(1.0).loglike(ragged, Gauss(np.zeros((1, 2)), np.zeros((1, 2))), {}, None)
