@@ -1,0 +1,353 @@
+"""The campaign: from points to runs, skipping what the store has, and from runs to observed numbers.
+
+`evaluate` is the only way a simulator is run in earnest. It answers in the order asked whatever the number of
+workers, because a run is known by its key and not by when it was done. It records how each run ended, never
+raises for one, and leaves the store such that being stopped at any instant costs only the runs in flight.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+import warnings
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
+from contextlib import closing
+from multiprocessing import current_process
+from pathlib import Path
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from tamis.errors import SimulationError, StudyError, TamisWarning
+from tamis.simulation import Simulator, find
+from tamis.store import Run, RunStore, digest, filled, paths, spelled, writing
+from tamis.types import Array, Event, Inputs, Mask, Progress, Value, silent
+from tamis.worker import Job, do, elsewhere, in_children
+
+if TYPE_CHECKING:
+    from tamis.experiment import Experiment
+    from tamis.space import Space
+
+_FLUSH_SECONDS = 0.25
+_NEWS_SECONDS = 0.1
+_AHEAD = 1000  # jobs handed to a foreign executor before the first is back
+
+
+def evaluate(
+    simulator: Simulator,
+    points: Sequence[Inputs],
+    store: RunStore,
+    *,
+    executor: Executor | int = 1,
+    timeout: float | None = None,
+    retry_failed: bool = False,
+    progress: Progress | None = None,
+) -> list[Run]:
+    """Return one run per point, in the order asked, running only those the store lacks.
+
+    Parameters
+    ----------
+    executor
+        Number of worker processes; 0 runs in this process, for debugging, with prints on the terminal and no
+        time-out. Or any `concurrent.futures.Executor`, to which the runs are handed over; their working
+        folders are not kept then, and print-outs only where there is a time-out.
+    timeout
+        Seconds after which a run is killed and recorded as such.
+    retry_failed
+        Run again what failed, crashed or was late; a late run finds its working folder as it left it.
+    progress
+        Told at the start, at the end, and as runs finish: how many of the different points are done, with
+        counts ``failed``, ``left``, ``stored`` and, once known, ``seconds_left``.
+    """
+    if timeout is not None and not timeout > 0:
+        raise StudyError(f"the time-out of a run must be a positive number of seconds, found {timeout}")
+    if isinstance(executor, int) and executor < 0:
+        raise StudyError(f"the number of worker processes must be 0 or more, found {executor}")
+    wanted = {}
+    keys = []
+    for point in points:
+        full = filled(simulator, point)
+        key = digest(simulator.name, simulator.version, spelled(simulator, full))
+        keys.append(key)
+        wanted[key] = full
+    runs = store.recover(list(wanted))
+    old = {key: run for key, run in runs.items() if retry_failed and run.status != "done"}
+    left = [key for key in wanted if key not in runs or key in old]
+    news = _News(progress or silent, len(wanted), [run for key, run in runs.items() if key not in old])
+    news.tell()
+    if left:
+        code = _code(simulator)
+        jobs = (_job(simulator, store, key, wanted[key], code) for key in left)
+        with store.lock():
+            _tidy(store, old)
+            written = time.monotonic()
+            try:
+                with closing(_performed(simulator, jobs, store, executor, timeout)) as performed:
+                    for run, size in performed:
+                        runs[run.key] = run
+                        store.record(run, size)
+                        if time.monotonic() - written > _FLUSH_SECONDS:
+                            store.flush()
+                            written = time.monotonic()
+                        news.add(run)
+            except BaseException:
+                store.recover(left)  # adopts what workers finished after the last word we had from them
+                raise
+    store.flush()
+    news.tell()
+    return [runs[key] for key in keys]
+
+
+class _News:
+    """Counts of a campaign, told ten times a second at most."""
+
+    def __init__(self, progress: Progress, total: int, stored: Sequence[Run]) -> None:
+        self._progress = progress
+        self._total = total
+        self._stored = self._done = len(stored)
+        self._failed = sum(run.status != "done" for run in stored)
+        self._start = time.monotonic()
+        self._told = 0.0
+
+    def add(self, run: Run) -> None:
+        self._done += 1
+        self._failed += run.status != "done"
+        if time.monotonic() - self._told > _NEWS_SECONDS:
+            self.tell()
+
+    def tell(self) -> None:
+        self._told = time.monotonic()
+        left = self._total - self._done
+        info: dict[str, float | int | str] = {"failed": self._failed, "left": left, "stored": self._stored}
+        if self._done > self._stored or not left:
+            each = (self._told - self._start) / max(self._done - self._stored, 1)
+            info["seconds_left"] = each * left
+        self._progress(Event("runs", self._done, self._total, info))
+
+
+def _job(simulator: Simulator, store: RunStore, key: str, full: Inputs, code: str) -> Job:
+    inputs = {
+        name: os.path.abspath(str(value)) if simulator.inputs[name].kind == "file" else value
+        for name, value in full.items()
+    }
+    run = Run(key, simulator.name, simulator.version, full, "done", 0.0, code=code)
+    return Job(simulator.address, store.root.absolute(), run, inputs)
+
+
+def _code(simulator: Simulator) -> str:
+    if not simulator.address.startswith("tamis:"):
+        return ""
+    from tamis.jit import family_hash
+
+    family = simulator.address.removeprefix("tamis:").partition(".")[0]
+    return family_hash(Path(__file__).parent / "sim" / family)
+
+
+def _tidy(store: RunStore, again: Mapping[str, Run]) -> None:
+    """Remove what a killed campaign left half written, and folders of runs to repeat from the start."""
+    work = store.root / ".work"
+    with writing(store.root):
+        for part in work.glob("*.part"):
+            part.unlink()
+    folders = [folder.name for folder in work.iterdir() if folder.is_dir()] if work.is_dir() else []
+    ended = store.get_many(folders)
+    for key in folders:
+        run = again.get(key) or ended.get(key)
+        if run and (run.status == "done" or (key in again and run.status != "timeout")):
+            shutil.rmtree(work / key, ignore_errors=True)
+
+
+def _performed(
+    simulator: Simulator,
+    jobs: Iterable[Job],
+    store: RunStore,
+    executor: Executor | int,
+    timeout: float | None,
+) -> Generator[tuple[Run, int], None, None]:
+    if executor == 0:
+        if timeout is not None:
+            warnings.warn(
+                "the time-out of runs is not enforced without worker processes", TamisWarning, stacklevel=4
+            )
+        for job in jobs:
+            with writing(store.root):
+                done = do(job, simulator)
+            yield done
+        return
+    if getattr(current_process(), "_inheriting", False):
+        raise StudyError(
+            "a campaign was started while a worker process imports the script that started it; "
+            'start it below `if __name__ == "__main__":`'
+        )
+    _check_address(simulator)
+    warm(simulator)
+    if isinstance(executor, int):
+        yield from in_children(jobs, executor, simulator.address, timeout)
+    else:
+        yield from _handed_over(jobs, store, executor, timeout)
+
+
+def warm(simulator: Simulator) -> None:
+    """Fill the compiler's cache, if the simulator's module can, before several processes try at once."""
+    prepare = getattr(sys.modules.get(_module(simulator)), "warm", None)
+    if callable(prepare):
+        prepare()
+
+
+def _module(simulator: Simulator) -> str:
+    return str(getattr(getattr(simulator, "function", simulator), "__module__", ""))
+
+
+def _check_address(simulator: Simulator) -> None:
+    if _module(simulator) == "__main__":
+        return  # importing it here would run the script a second time; the workers will
+    try:
+        twin = find(simulator.address)
+    except StudyError as error:
+        raise StudyError(
+            f"{error}; worker processes import a simulator by its address: define it at the top of a .py "
+            "file, or run in this process with executor = 0"
+        ) from error
+    if twin.version != simulator.version:
+        raise StudyError(
+            f'simulator {simulator.name}: "{simulator.address}" is version {twin.version}, this process uses '
+            f"version {simulator.version}; the file has changed, start again"
+        )
+
+
+def _handed_over(
+    jobs: Iterable[Job], store: RunStore, executor: Executor, timeout: float | None
+) -> Iterator[tuple[Run, int]]:
+    source = iter(jobs)
+    pending: dict[Future[tuple[Run, bytes, bytes]], Job] = {}
+    ended: SimpleQueue[Future[tuple[Run, bytes, bytes]]] = SimpleQueue()
+    try:
+        while True:
+            while len(pending) < _AHEAD and (job := next(source, None)):
+                future = executor.submit(elsewhere, job, timeout)
+                pending[future] = job
+                future.add_done_callback(ended.put)
+            if not pending:
+                return
+            future = ended.get()
+            job = pending.pop(future)
+            try:
+                run, array, log = future.result()
+            except (BrokenExecutor, CancelledError, OSError) as error:
+                raise StudyError(
+                    f"the executor lost a run ({type(error).__name__}: {error}); the others are kept. A run "
+                    "that ends its process breaks most executors; executor = N withstands it"
+                ) from error
+            with writing(store.root):
+                size = _received(store.root, run, array, log)
+            yield run, size
+    finally:
+        for future in pending:
+            future.cancel()
+
+
+def _received(root: Path, run: Run, array: bytes, log: bytes) -> int:
+    path, log_path, work = paths(root, run.key)
+    part = work.with_suffix(".part")
+    for folder in (path.parent, part.parent):
+        folder.mkdir(parents=True, exist_ok=True)
+    try:
+        part.write_bytes(array)
+        log_path.write_bytes(log) if log else log_path.unlink(missing_ok=True)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise
+    os.replace(part, path)
+    return len(array)
+
+
+def points(
+    space: Space,
+    u: Array,
+    experiment: Experiment,
+    *,
+    simulator: Simulator | None = None,
+    fixed: Inputs | None = None,
+    replicates: int = 1,
+    seed: int | None = None,
+    seeds: Literal["independent", "common"] = "independent",
+) -> list[Inputs]:
+    """Return the inputs of every design point at one experiment, point by point, replicates side by side.
+
+    A value comes from the parameters, else the experiment's conditions, else ``fixed``, else the port's
+    default. If the simulator has an input ``seed`` that none of them gives, each run gets its own: a hash of
+    the study's seed, the replicate's number and all other inputs, or of the first two if ``common``.
+    """
+    for name in space.names:
+        if name in experiment.conditions:
+            raise StudyError(
+                f'experiment {experiment.name}: "{name}" is both a condition and a parameter; remove one'
+            )
+    u = np.asarray(u, dtype=float)
+    if u.ndim != 2 or u.shape[1] != space.dim:
+        raise StudyError(f"expected design points of shape (n, {space.dim}), found {u.shape}")
+    given = {**(fixed or {}), **experiment.conditions}
+    drawn = simulator is not None and "seed" in simulator.inputs and "seed" not in {*given, *space.names}
+    if replicates > 1 and not drawn:
+        raise StudyError(
+            f"{replicates} replicates would be the same run: the simulator must have an input `seed`, "
+            "and nothing may fix its value"
+        )
+    rows: list[Inputs] = []
+    for x in space.from_unit(u):
+        row: dict[str, Value] = {**given, **dict(zip(space.names, map(float, x), strict=True))}
+        for replicate in range(replicates):
+            if simulator is not None and drawn:
+                rows.append({**row, "seed": _seed(simulator, row, seed or 0, replicate, seeds)})
+            else:
+                rows.append(row)
+    return rows
+
+
+def _seed(simulator: Simulator, row: Inputs, seed: int, replicate: int, seeds: str) -> int:
+    others = [] if seeds == "common" else spelled(simulator, filled(simulator, {**row, "seed": 0}))
+    return int(digest(seed, replicate, others)[:8], 16) >> 1  # 31 bits suit every generator
+
+
+def observe(experiment: Experiment, runs: Sequence[Run], store: RunStore) -> tuple[Array, Mask]:
+    """Return what the experiment observes in each run, (n, m), and which rows are good; others are NaN."""
+    y = np.full((len(runs), sum(observation.size for observation in experiment.observations)), np.nan)
+    good = np.zeros(len(runs), dtype=bool)
+    for i, run in enumerate(runs):
+        row = _observed(experiment, run, store)
+        if not isinstance(row, str):
+            y[i] = row
+            good[i] = True
+    return y, good
+
+
+def failures(experiment: Experiment, runs: Sequence[Run], store: RunStore) -> dict[int, str]:
+    """Say why rows of `observe` are not good: the run failed, or an observable cannot be taken from it."""
+    rows = (_observed(experiment, run, store) for run in runs)
+    return {i: row for i, row in enumerate(rows) if isinstance(row, str)}
+
+
+def _observed(experiment: Experiment, run: Run, store: RunStore) -> Array | str:
+    if run.status != "done":
+        return f"{run.status}: {run.error}"
+    needs = {name for observation in experiment.observations for name in observation.observable.needs}
+    outputs = store.outputs(run.key, sorted(needs))
+    row = []
+    for number, observation in enumerate(experiment.observations, 1):
+        where = f"experiment {experiment.name}, observation {observation.label or number}"
+        try:
+            values = np.atleast_1d(np.asarray(observation.observable(outputs), dtype=float))
+        except (SimulationError, StudyError, ValueError) as error:
+            return f"{where}: {error}"
+        if values.shape != (observation.size,):
+            raise StudyError(
+                f"{where}: expected {observation.size} numbers as in the data, found shape {values.shape}"
+            )
+        if not np.isfinite(values).all():
+            return f"{where}: not a finite number"
+        row.append(values)
+    return np.concatenate(row)
