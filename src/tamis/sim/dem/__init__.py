@@ -1,0 +1,1 @@
+"""Discrete elements: spheres that touch through springs, dashpots and dry friction."""
