@@ -1,0 +1,1 @@
+"""From likelihood to posterior: samplers, diagnostics, model selection."""

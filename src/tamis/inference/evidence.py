@@ -1,0 +1,97 @@
+"""The evidence, twice, with standard errors that know where the points came from.
+
+*Bridge*, between the posterior and a normalised density q that resembles it: every independence proposal of
+the last sweeps is a draw of q whose likelihood is known already, so this estimate is free. It depends on the
+final points only, not on the path that led to them.
+
+*Stepping*: the sum over tempering stages of the log mean weight (Del Moral, Doucet & Jasra 2006,
+10.1111/j.1467-9868.2006.00553.x, eq 14). It needs no q, but carries the noise of all stages.
+
+Points of a population are not independent: many descend from one ancestor in the first population and inherit
+what the moves could not make them forget, such as the mode they live in. All errors here therefore count
+*families*, the points with a common first ancestor, where the text-book counts points; the genealogy carries
+the variance (Chan & Lai 2013, 10.1214/13-AOS1172; Lee & Whiteley 2018, 10.1093/biomet/asy028). Where the moves
+mix well both give the same.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import expit, log_expit, logsumexp
+
+from tamis.types import Array
+
+Families = NDArray[np.int64]
+
+
+def bridge(visited: Array, drawn: Array, half: int, family: Families) -> tuple[float, float]:
+    """Return log evidence and standard error from r = log(prior x likelihood / q).
+
+    Parameters
+    ----------
+    visited, drawn
+        r at posterior points and at draws of q, each (sweeps, n). The first ``half`` columns and the others
+        each had a q of their own.
+    half
+        Where the second half begins.
+    family
+        First ancestor of each column's points, (n,).
+    """
+    n = visited.shape[1]
+    values, influence, proposals = [], np.empty(n), 0.0
+    for part in (slice(0, half), slice(half, n)):
+        here, there = visited[:, part], drawn[:, part]
+        value = _balance(here, there)
+        missed, caught = expit(value - here), expit(there - value)
+        values.append(value)
+        # at the root the slope of the balance is -1, so both sides' relative deviations are those of Z
+        influence[part] = missed.mean(axis=0) / missed.mean() * n / (2 * here.shape[1])
+        proposals += float(caught.var() / caught.mean() ** 2 / caught.size) / 4
+    log_z = float(np.logaddexp(*values)) - math.log(2)
+    return log_z, math.sqrt(variance_of_mean(influence, family) + proposals)
+
+
+def _balance(here: Array, there: Array) -> float:
+    """Return the log Z at which as much of q passes to the posterior as of the posterior to q.
+
+    Meng & Wong (1996), Statistica Sinica 6, 831-860, eq 4.1 with equal weights.
+    """
+
+    def excess(value: float) -> float:
+        forth = logsumexp(log_expit(there - value)) - math.log(there.size)
+        back = logsumexp(log_expit(value - here)) - math.log(here.size)
+        return float(forth - back)
+
+    known = np.concatenate([here.ravel(), there[np.isfinite(there)]])
+    return float(brentq(excess, known.min() - 1, known.max() + 1, xtol=1e-9))
+
+
+def stepping(increments: Array, family: Families) -> tuple[float, float]:
+    """Return log evidence and standard error from the log mean weight of every stage.
+
+    The error is that of a mean over families of unequal size: as if a family's weight had been decided once.
+    """
+    size = np.bincount(family) / len(family)
+    return float(increments.sum()), math.sqrt(float((size**2).sum()))
+
+
+def variance_of_mean(values: Array, family: Families) -> float:
+    """Return the variance of the mean of values (n,) whose families, not points, are independent."""
+    total = np.bincount(family, weights=values - values.mean())
+    return float((total**2).sum()) / len(values) ** 2
+
+
+def effective_size(values: Array, family: Families) -> float:
+    """Return how many independent draws would give the mean of these values as precisely; at most n."""
+    n, variance = len(values), float(values.var())
+    return n if variance == 0 else min(float(n), variance / variance_of_mean(values, family))
+
+
+def family_count(family: Families) -> float:
+    """Return the effective number of families: as many of equal size would be as diverse."""
+    size = np.bincount(family) / len(family)
+    return 1 / float((size**2).sum())

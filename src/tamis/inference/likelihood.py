@@ -1,0 +1,176 @@
+"""Likelihoods: how probable the measurements are at each of n points, computed for all of them at once.
+
+A `Forward` answers for one experiment. `Direct` asks the simulator: through its batch door if it has one for
+the outputs needed, else through the store, where every point stays. All direct terms of a likelihood are
+gathered into one call, so that a generation of a sampler keeps every core busy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from tamis.campaign import evaluate
+from tamis.errors import SimulationError, StudyError, TamisError
+from tamis.experiment import Experiment
+from tamis.simulation import Batched, Simulator, batched
+from tamis.space import Space
+from tamis.store import RunStore
+from tamis.types import Array, Gauss, Inputs, Value
+
+
+class Forward(Protocol):
+    """All observed numbers of one experiment, for n points at once."""
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The parameters it takes, in this order."""
+
+    def __call__(self, x: Array) -> Gauss:
+        """Map (n, len(reads)) points to answers; NaN rows where the simulator failed."""
+
+
+@dataclass(frozen=True)
+class Direct:
+    """The simulator itself as a forward model of one experiment."""
+
+    simulator: Simulator
+    experiment: Experiment
+    reads: tuple[str, ...]
+    fixed: Inputs
+    store: RunStore | None = None
+    executor: Executor | int = 1
+    timeout: float | None = None
+    on_crash: Literal["stop", "reject"] = "stop"
+
+    @property
+    def needs(self) -> set[str]:
+        """The outputs its observables read."""
+        return {name for o in self.experiment.observations for name in o.observable.needs}
+
+    def __call__(self, x: Array) -> Gauss:
+        """Answer for n points."""
+        return gather((self,), (x,))[0]
+
+    def inputs(self, row: Array) -> dict[str, Value]:
+        """Return the simulator's inputs at one point.
+
+        Parameters win over conditions, conditions over fixed inputs.
+        """
+        parameters = {name: float(v) for name, v in zip(self.reads, row, strict=True)}
+        return {**self.fixed, **self.experiment.conditions, **parameters}
+
+
+def gather(terms: Sequence[Direct], points: Sequence[Array]) -> list[Gauss]:
+    """Answer for several experiments of one simulator in a single batch, or a single campaign."""
+    simulator = terms[0].simulator
+    needs = {name for term in terms for name in term.needs}
+    door = batched(simulator, needs)
+    rows = _through_batch(door, terms, points) if door else _through_store(terms, points)
+    return [Gauss(mean, np.zeros_like(mean)) for mean in rows]
+
+
+def _through_batch(door: Batched, terms: Sequence[Direct], points: Sequence[Array]) -> list[Array]:
+    sizes = [len(x) for x in points]
+    names = list(dict.fromkeys(n for t in terms for n in (*t.fixed, *t.experiment.conditions, *t.reads)))
+    columns: dict[str, Any] = {}
+    for name in names:
+        parts = [_column(term, x, name) for term, x in zip(terms, points, strict=True)]
+        if any(isinstance(part, str) for part in parts):
+            if len(set(map(str, parts))) > 1:
+                raise StudyError(
+                    f'the batch door takes one "{name}" at a time, found {sorted(set(map(str, parts)))}'
+                )
+            columns[name] = parts[0]
+        else:
+            columns[name] = np.concatenate(
+                [np.broadcast_to(p, (size,)) for p, size in zip(parts, sizes, strict=True)]
+            )
+    outputs = door.batch(columns)
+    edges = np.cumsum([0, *sizes])
+    answers = []
+    for term, a, b in zip(terms, edges[:-1], edges[1:], strict=True):
+        mine = {name: outputs[name][a:b] for name in term.needs}
+        answers.append(np.hstack([o.observable.many(mine) for o in term.experiment.observations]))
+    return answers
+
+
+def _column(term: Direct, x: Array, name: str) -> Any:
+    if name in term.reads:
+        return x[:, term.reads.index(name)]
+    if name in term.experiment.conditions:
+        return term.experiment.conditions[name]
+    if name in term.fixed:
+        return term.fixed[name]
+    default = term.simulator.inputs[name].default
+    if default is None:
+        raise StudyError(f'experiment {term.experiment.name} gives no "{name}", which has no default')
+    return default
+
+
+def _through_store(terms: Sequence[Direct], points: Sequence[Array]) -> list[Array]:
+    first = terms[0]
+    if first.store is None:
+        raise StudyError(
+            f"simulator {first.simulator.name} has no batch door; give a run store to sample it directly"
+        )
+    asked = [term.inputs(row) for term, x in zip(terms, points, strict=True) for row in x]
+    runs = evaluate(first.simulator, asked, first.store, executor=first.executor, timeout=first.timeout)
+    for run in runs:
+        if run.status in ("crashed", "timeout") and first.on_crash == "stop":
+            raise TamisError(
+                f"{first.simulator.name} {run.status} at {dict(run.inputs)}: {run.error}; "
+                'mend it, or set [inference] on_crash = "reject" to give such points likelihood zero'
+            )
+    answers = []
+    k = 0
+    for term, x in zip(terms, points, strict=True):
+        rows = np.full((len(x), sum(o.size for o in term.experiment.observations)), np.nan)
+        for i in range(len(x)):
+            if runs[k].status == "done":
+                outputs = first.store.outputs(runs[k].key, tuple(term.needs))
+                with suppress(SimulationError):  # a run that does not span the data is a failed row
+                    rows[i] = np.concatenate([o.observable(outputs) for o in term.experiment.observations])
+            k += 1
+        answers.append(rows)
+    return answers
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    """The log density of all measurements at each of n points of a space.
+
+    A failed run has likelihood zero.
+    """
+
+    space: Space
+    terms: tuple[tuple[Experiment, Forward], ...]
+
+    def __call__(self, x: Array) -> Array:
+        """Map (n, d) points to (n,) log-likelihoods."""
+        theta = {name: x[:, i] for i, name in enumerate(self.space.names)}
+        total = np.zeros(len(x))
+        for (experiment, _), model in zip(self.terms, self.answers(x), strict=True):
+            for observation, part in zip(experiment.observations, experiment.parts(), strict=True):
+                modes = None if model.modes is None else model.modes[:, part]
+                mine = Gauss(model.mean[:, part], model.var[:, part], modes, model.weight)
+                total += observation.noise.loglike(
+                    np.atleast_2d(observation.y), mine, theta, observation.coord
+                )
+        return np.where(np.isnan(total), -np.inf, total)
+
+    def answers(self, x: Array) -> list[Gauss]:
+        """Return every experiment's model answers; direct terms are gathered into one call."""
+        points = [x[:, [self.space.index(name) for name in forward.reads]] for _, forward in self.terms]
+        direct = [i for i, (_, forward) in enumerate(self.terms) if isinstance(forward, Direct)]
+        found: dict[int, Gauss] = {}
+        if direct:
+            terms = [self.terms[i][1] for i in direct]
+            together = gather([t for t in terms if isinstance(t, Direct)], [points[i] for i in direct])
+            found = dict(zip(direct, together, strict=True))
+        return [found[i] if i in found else forward(points[i]) for i, (_, forward) in enumerate(self.terms)]

@@ -1,0 +1,171 @@
+"""A mixture of Student laws fitted to points, and two ways to propose new points that leave it invariant.
+
+Why a mixture: posteriors of mechanical models are bent and often have several modes, and a random walk scaled
+to the whole cloud suits no part of it. A dozen components follow the bends and the modes, are fitted in
+milliseconds by expectation-maximisation (Peel & McLachlan 2000, 10.1023/A:1008981510081), and their heavy
+tails keep the ratio of target to mixture moderate where the cloud has few points.
+
+Why these proposals: both `independent` and `local` are reversible with respect to the mixture q itself, so
+each becomes a Metropolis-Hastings kernel of any target p with one and the same acceptance ratio,
+p(z') q(z) / (p(z) q(z')). `independent` jumps between modes. `local` draws a component and a scale from their
+law given the present point, then makes an autoregressive step in the Gaussian they name: that step is
+reversible given component and scale, hence also when they are averaged out. The angle of the step is drawn
+anew each time, from standing still to forgetting the present point, so that no step size needs tuning; with
+one Gaussian component this is the preconditioned Crank-Nicolson proposal (Cotter, Roberts, Stuart & White 2013,
+10.1214/13-STS421).
+
+Points are whitened by the covariance of the whole cloud. Squared distances to all components are then one
+product of a matrix with the monomials of degree two, and so are the moments that the fit needs: both cost
+little beside any likelihood.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import gammaln
+
+from tamis.types import Array, Generator
+
+_FREEDOM = 8.0  # degrees of freedom of every component
+_COMPONENTS = 16  # at most
+_POINTS_PER_COEFFICIENT = 4  # at least, to fit a component
+_POINTS = 4096  # at most, to fit all
+_ITERATIONS = 12
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Components in coordinates y, with z = centre + root y."""
+
+    centre: Array  # (d,)
+    root: Array  # (d, d), lower triangular
+    weight: Array  # (K,)
+    mean: Array  # (K, d)
+    factor: Array  # (K, d, d), lower triangular roots of the scale matrices
+    form: Array  # (monomials, K), whose product with the monomials of y are the squared distances
+
+    def whiten(self, z: Array) -> Array:
+        """Return the coordinates y of points z, (n, d)."""
+        y: Array = np.linalg.solve(self.root, (z - self.centre).T).T
+        return y
+
+
+def fit(z: Array, rng: Generator) -> Mixture:
+    """Fit a mixture to points (n, d); more components the more points there are per coefficient."""
+    z = z[:: -(-len(z) // _POINTS)]
+    n, d = z.shape
+    centre, root = z.mean(axis=0), _root(z)
+    y = np.linalg.solve(root, (z - centre).T).T
+    coefficients = (d + 1) * (d + 2) // 2
+    components = int(np.clip(n // (_POINTS_PER_COEFFICIENT * coefficients), 1, _COMPONENTS))
+    features = _monomials(y)
+    share = _first_shares(y, components, rng)
+    pull = share
+    for _ in range(_ITERATIONS):
+        mixture = _maximised(centre, root, share, pull.T @ features)
+        share, distance = _shares(mixture, features)[1:]
+        pull = share * (_FREEDOM + d) / (_FREEDOM + distance)
+    return mixture
+
+
+def log_density(mixture: Mixture, z: Array) -> Array:
+    """Return the log density at points (n, d)."""
+    return _shares(mixture, _monomials(mixture.whiten(z)))[0]
+
+
+def independent(mixture: Mixture, z: Array, rng: Generator) -> Array:
+    """Propose as many draws of the mixture as there are points."""
+    n, d = z.shape
+    k = rng.choice(len(mixture.weight), size=n, p=mixture.weight)
+    precision = rng.gamma(_FREEDOM / 2, 2 / _FREEDOM, size=n)
+    return _point(mixture, mixture.mean[k] + _noise(mixture, k, precision, rng.standard_normal((n, d))))
+
+
+def local(mixture: Mixture, z: Array, rng: Generator) -> Array:
+    """Propose an autoregressive step from each point within one of the components it may belong to."""
+    n, d = z.shape
+    y = mixture.whiten(z)
+    _, share, distance = _shares(mixture, _monomials(y))
+    k = (np.cumsum(share, axis=1) < rng.random((n, 1))).sum(axis=1).clip(max=share.shape[1] - 1)
+    precision = rng.gamma((_FREEDOM + d) / 2, 2 / (_FREEDOM + distance[np.arange(n), k]))
+    angle = rng.uniform(0, math.pi / 2, size=(n, 1))
+    mean = mixture.mean[k]
+    noise = _noise(mixture, k, precision, rng.standard_normal((n, d)))
+    return _point(mixture, mean + np.cos(angle) * (y - mean) + np.sin(angle) * noise)
+
+
+def _root(z: Array) -> Array:
+    """Triangular root of the covariance, pulled to its diagonal where points are few."""
+    n, d = z.shape
+    covariance = np.cov(z, rowvar=False).reshape(d, d)
+    variance = np.maximum(np.diag(covariance), 1e-24)
+    trust = 1 / (1 + (d / n) ** 2)
+    root: Array = np.linalg.cholesky(trust * covariance + np.diag((1 - trust) * variance + 1e-12 * variance))
+    return root
+
+
+def _monomials(y: Array) -> Array:
+    """Return 1, y_i and y_i y_j (i <= j) of each point."""
+    i, j = np.triu_indices(y.shape[1])
+    return np.hstack([np.ones((len(y), 1)), y, y[:, i] * y[:, j]])
+
+
+def _first_shares(y: Array, components: int, rng: Generator) -> Array:
+    """Give each point to the nearest of a few of them, picked far apart.
+
+    The seeding of Arthur & Vassilvitskii (2007), k-means++.
+    """
+    picked = [int(rng.integers(len(y)))]
+    distance = ((y[:, None] - y[picked]) ** 2).sum(axis=2)
+    while len(picked) < components:
+        nearest = distance.min(axis=1) + 1e-300
+        picked.append(int(rng.choice(len(y), p=nearest / nearest.sum())))
+        distance = np.column_stack([distance, ((y - y[picked[-1]]) ** 2).sum(axis=1)])
+    return np.eye(components)[distance.argmin(axis=1)]
+
+
+def _maximised(centre: Array, root: Array, share: Array, moments: Array) -> Mixture:
+    """Return the mixture with the given moments (K, monomials) of its components.
+
+    A prior worth d + 2 points keeps every scale matrix regular: that of the whole cloud, shrunk as if the
+    components shared its volume (Fraley & Raftery 2007, 10.1007/s00357-007-0004-5).
+    """
+    d, components = len(centre), share.shape[1]
+    count = share.sum(axis=0)
+    pulled = moments[:, 0] + 1e-3
+    mean = moments[:, 1 : d + 1] / pulled[:, None]
+    i, j = np.triu_indices(d)
+    second = np.empty((components, d, d))
+    second[:, i, j] = second[:, j, i] = moments[:, d + 1 :]
+    spread = second - pulled[:, None, None] * mean[:, :, None] * mean[:, None, :]
+    scale = (spread + (d + 2) * components ** (-2 / d) * np.eye(d)) / (count + d + 2)[:, None, None]
+    precision = np.linalg.inv(scale)
+    slope = np.einsum("kij,kj->ki", precision, mean)
+    square = np.where(i == j, 1.0, 2.0) * precision[:, i, j]
+    form = np.hstack([(slope * mean).sum(axis=1, keepdims=True), -2 * slope, square]).T
+    weight = (count + 1) / (count + 1).sum()
+    return Mixture(centre, root, weight, mean, np.linalg.cholesky(scale), np.ascontiguousarray(form))
+
+
+def _shares(mixture: Mixture, features: Array) -> tuple[Array, Array, Array]:
+    """Return log density of z, share of each component, squared distance to each."""
+    d = len(mixture.centre)
+    distance = np.maximum(features @ mixture.form, 0.0)
+    volume = np.log(np.einsum("kii->ki", mixture.factor)).sum(axis=1) + np.log(np.diag(mixture.root)).sum()
+    constant = gammaln((_FREEDOM + d) / 2) - gammaln(_FREEDOM / 2) - d / 2 * math.log(_FREEDOM * math.pi)
+    each = np.log(mixture.weight) - volume + constant - (_FREEDOM + d) / 2 * np.log1p(distance / _FREEDOM)
+    top = each.max(axis=1, keepdims=True)
+    share = np.exp(each - top)
+    total = share.sum(axis=1, keepdims=True)
+    return (top + np.log(total))[:, 0], share / total, distance
+
+
+def _noise(mixture: Mixture, k: Array, precision: Array, normal: Array) -> Array:
+    return np.einsum("nij,nj->ni", mixture.factor[k], normal) / np.sqrt(precision)[:, None]
+
+
+def _point(mixture: Mixture, y: Array) -> Array:
+    return mixture.centre + y @ mixture.root.T

@@ -1,0 +1,347 @@
+"""Transitional Markov chain Monte Carlo: a population carried from the prior to the posterior, with evidence.
+
+The idea is that of Ching & Chen (2007, 10.1061/(ASCE)0733-9399(2007)133:7(816)): the likelihood is raised to
+an exponent that grows from 0 to 1 in stages; at each, the points are weighted, resampled and moved. Their moves
+(one random-walk step a point, scaled to the whole cloud) do not mix on bent or many-moded posteriors, and the
+evidence then comes out low by more than a model comparison can bear. What differs here:
+
+- Moves come from a mixture fitted to the population (`tamis.inference.mixture`), in the normal scores of the
+  prior, where it is a standard Gaussian without walls whatever its marginals.
+- The population is in two halves. Each moves by a mixture fitted to the other, so no point ever
+  helps to shape the proposal that moves it; given the other half, every move is an exact Metropolis-Hastings
+  step, and independent points of the tempered posterior remain just that. Systematic resampling keeps siblings
+  side by side, so the halves hardly ever share an ancestor.
+- A stage lasts until the population has forgotten where the stage began: until no parameter, nor the
+  log-likelihood, is correlated any more with what it was after resampling.
+- The last sweeps give the evidence by bridge sampling (`tamis.inference.evidence`); the product of mean weights
+  of the textbook is kept as a check, and used instead where no mixture resembles the posterior.
+
+A step of the loop moves one half for a few sweeps: the state between two steps is the population, what is known of
+each stage, and the log ratios of the last sweeps. The likelihood is called with a half at a time.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import ndtr, ndtri
+
+from tamis.design import sobol
+from tamis.errors import StudyError, TamisWarning
+from tamis.inference import evidence, loop, mixture
+from tamis.inference.posterior import Posterior
+from tamis.space import Space
+from tamis.types import Array, Event, Generator, LogDensity, Progress, silent
+
+_EDGE = 8.2  # normal scores beyond it leave the unit cube in floating point; the prior's mass there is 2e-16
+_SWEEPS_PER_PASS = 3
+_CLOSING_SWEEPS = 8
+_FORGOTTEN = 0.1  # largest correlation with the beginning of the stage, when the stage may end
+_WORRYING = 0.3  # the same, when the user is told
+
+
+@dataclass(frozen=True)
+class State:
+    """A population at one exponent, and what is known of the stages so far."""
+
+    exponent: float
+    z: Array  # (n, d), normal scores of the prior
+    log_likelihood: Array  # (n,)
+    family: evidence.Families  # (n,), first ancestor of each point
+    start: Array  # (n, d + 1), z and log-likelihood when the stage began
+    mixed: bool  # the stage is over
+    calls: int  # of the likelihood, points counted one by one
+    exponents: Array  # (stages,), and so on: one value a stage
+    increments: Array
+    proposed: Array
+    accepted: Array
+    memory: Array
+    families: Array
+    passes: int  # halves moved in this stage
+    closed: int  # halves that have made their last sweeps
+    visited: Array  # (closing sweeps, n), log(prior x likelihood / q) at the points
+    drawn: Array  # (closing sweeps, n), and at the draws of q
+
+
+def tmcmc(
+    space: Space,
+    loglike: LogDensity,
+    *,
+    n: int,
+    rng: Generator,
+    checkpoint: Path | None = None,
+    progress: Progress | None = None,
+    fraction: float = 0.5,
+    sweeps: int = 24,
+) -> Posterior:
+    """Sample a posterior with n points and estimate its evidence.
+
+    Parameters
+    ----------
+    space
+        The prior.
+    loglike
+        Log-likelihood of (n, d) physical points at once; minus infinity where it is zero.
+    n
+        Size of the population.
+    rng
+        Gives one integer; the result depends on nothing else of it.
+    checkpoint
+        File from which an interrupted run goes on; the caller removes it afterwards.
+    progress
+        Told after every few sweeps.
+    fraction
+        Effective share of the points after the weights of one stage: higher makes stages shorter.
+    sweeps
+        Most sweeps a stage may take; each moves every point twice.
+
+    Returns
+    -------
+    Posterior
+        One chain of n equally weighted draws. Its diagnostics hold, one value a stage, ``exponents`` (the
+        first is 0), ``acceptance``, ``log_evidence_increments``, ``memory`` (largest correlation left between the
+        population and itself at the stage's beginning) and ``families`` (effective number of first ancestors);
+        ``ess``, effective draws of every parameter, counted by families; ``log_evidence_bridge`` and
+        ``log_evidence_stepping``, each value and standard error, and their ``disagreement`` in standard
+        errors; ``likelihood_calls``.
+    """
+    if n < 16:
+        raise StudyError(f"tmcmc needs at least 16 points, found n = {n}")
+    target = _target(space, loglike)
+    corners = space.from_unit(np.array([[0.1], [0.5], [0.9]]) * np.ones(space.dim))
+    tag = {"sampler": "tmcmc", "names": space.names, "prior": corners, "settings": (n, fraction, sweeps)}
+    tell = progress or silent
+    state = loop.run(
+        State,
+        lambda generator: init(target, n, space.dim, generator),
+        lambda last, generator: step(last, target, fraction, sweeps, generator),
+        lambda last: last.closed == 2,
+        rng=rng,
+        tag=tag,
+        report=lambda last: tell(_event(last)),
+        checkpoint=checkpoint,
+    )
+    return _posterior(space, state)
+
+
+def init(target: LogDensity, n: int, d: int, rng: Generator) -> State:
+    """Spread the first population evenly over the prior."""
+    z = ndtri(np.clip(sobol(n, d, rng), 2.0**-53, 1 - 2.0**-53))
+    log_likelihood = target(z)
+    if not np.isfinite(log_likelihood).any():
+        raise StudyError(
+            f"the likelihood is zero at all {n} points of the first population, drawn from the prior; "
+            "check the model's failures, widen the noise or raise n"
+        )
+    none = np.empty(0)
+    return State(
+        exponent=0.0,
+        z=z,
+        log_likelihood=log_likelihood,
+        family=np.arange(n),
+        start=none,
+        mixed=True,
+        calls=n,
+        exponents=none,
+        increments=none,
+        proposed=none,
+        accepted=none,
+        memory=none,
+        families=none,
+        passes=0,
+        closed=0,
+        visited=np.zeros((_CLOSING_SWEEPS, n)),
+        drawn=np.zeros((_CLOSING_SWEEPS, n)),
+    )
+
+
+def step(state: State, target: LogDensity, fraction: float, sweeps: int, rng: Generator) -> State:
+    """Begin the next stage if the last is over, then move one half by a mixture fitted to the other."""
+    if state.mixed and state.exponent < 1:
+        state = temper(state, fraction, rng)
+    n = len(state.z)
+    halves = slice(0, n // 2), slice(n // 2, n)
+    if state.mixed:
+        mine, other = halves[state.closed], halves[1 - state.closed]
+        state, visited, drawn = move(state, mine, other, target, _CLOSING_SWEEPS, rng)
+        all_visited, all_drawn = state.visited.copy(), state.drawn.copy()
+        all_visited[:, mine], all_drawn[:, mine] = visited, drawn
+        return replace(state, visited=all_visited, drawn=all_drawn, closed=state.closed + 1)
+    side = state.passes % 2
+    state, _, _ = move(state, halves[side], halves[1 - side], target, _SWEEPS_PER_PASS, rng)
+    passes, memory = state.passes + 1, _memory(state)
+    over = memory <= max(_FORGOTTEN, 3 / math.sqrt(n)) or passes * _SWEEPS_PER_PASS >= 2 * sweeps
+    return replace(
+        state, passes=passes, memory=_with_last(state.memory, memory), mixed=bool(side == 1 and over)
+    )
+
+
+def temper(state: State, fraction: float, rng: Generator) -> State:
+    """Raise the exponent, weigh the points and resample them.
+
+    Ching & Chen (2007), eqs 12 and 15 to 17; the exponent by effective size (Del Moral, Doucet & Jasra 2012,
+    10.1007/s11222-011-9271-y) and systematic resampling, which keeps the order and hence siblings together.
+    """
+    n = len(state.z)
+    exponent = next_exponent(state.log_likelihood, state.exponent, fraction)
+    log_weight = (exponent - state.exponent) * state.log_likelihood
+    top = float(log_weight.max())
+    weight = np.exp(log_weight - top)
+    chosen = np.searchsorted(np.cumsum(weight), (np.arange(n) + rng.random()) / n * weight.sum())
+    chosen = np.minimum(chosen, np.flatnonzero(weight)[-1])
+    z, log_likelihood, family = state.z[chosen], state.log_likelihood[chosen], state.family[chosen]
+    return replace(
+        state,
+        exponent=exponent,
+        z=z,
+        log_likelihood=log_likelihood,
+        family=family,
+        start=np.column_stack([z, log_likelihood]),
+        mixed=False,
+        passes=0,
+        exponents=np.append(state.exponents, exponent),
+        increments=np.append(state.increments, top + math.log(weight.mean())),
+        proposed=np.append(state.proposed, 0.0),
+        accepted=np.append(state.accepted, 0.0),
+        memory=np.append(state.memory, 1.0),
+        families=np.append(state.families, evidence.family_count(family)),
+    )
+
+
+def next_exponent(log_likelihood: Array, exponent: float, fraction: float) -> float:
+    """Return the exponent at which the weights leave this fraction of the points' effective size."""
+    known = log_likelihood[np.isfinite(log_likelihood)]
+    known = known - known.max()
+
+    def excess(log_increase: float) -> float:
+        weight = np.exp(math.exp(log_increase) * known)
+        return float(weight.sum() ** 2 / (weight**2).sum() / len(known)) - fraction
+
+    whole = math.log(1 - exponent)
+    if excess(whole) >= 0:
+        return 1.0
+    return exponent + math.exp(brentq(excess, -690.0, whole, rtol=1e-10))
+
+
+def move(
+    state: State, mine: slice, other: slice, target: LogDensity, sweeps: int, rng: Generator
+) -> tuple[State, Array, Array]:
+    """Move one half by a mixture q fitted to the other; also return log(prior x likelihood / q).
+
+    The two arrays hold it at the half's points after each sweep and at the draws of q, (sweeps, half).
+    """
+    q = mixture.fit(state.z[other], rng)
+    z, log_likelihood = state.z[mine], state.log_likelihood[mine]
+    log_ratio = _log_prior(z) - mixture.log_density(q, z)
+    visited, drawn, accepted = [], [], 0
+    for _ in range(sweeps):
+        for propose in (mixture.independent, mixture.local):
+            to = propose(q, z, rng)
+            to_likelihood, to_ratio = target(to), _log_prior(to) - mixture.log_density(q, to)
+            gain = state.exponent * (to_likelihood - log_likelihood) + to_ratio - log_ratio
+            taken = -rng.standard_exponential(len(z)) < gain
+            if propose is mixture.independent:
+                drawn.append(to_likelihood + to_ratio)
+            z = np.where(taken[:, None], to, z)
+            log_likelihood = np.where(taken, to_likelihood, log_likelihood)
+            log_ratio = np.where(taken, to_ratio, log_ratio)
+            accepted += int(taken.sum())
+        visited.append(log_likelihood + log_ratio)
+    all_z, all_likelihood = state.z.copy(), state.log_likelihood.copy()
+    all_z[mine], all_likelihood[mine] = z, log_likelihood
+    proposed = 2 * sweeps * len(z)
+    moved = replace(
+        state,
+        z=all_z,
+        log_likelihood=all_likelihood,
+        calls=state.calls + proposed,
+        proposed=_with_last(state.proposed, state.proposed[-1] + proposed),
+        accepted=_with_last(state.accepted, state.accepted[-1] + accepted),
+    )
+    return moved, np.array(visited), np.array(drawn)
+
+
+def _target(space: Space, loglike: LogDensity) -> LogDensity:
+    """Return the log-likelihood as a function of normal scores."""
+
+    def target(z: Array) -> Array:
+        outside = (np.abs(z) > _EDGE).any(axis=1)
+        values = np.asarray(loglike(space.from_unit(ndtr(np.where(outside[:, None], 0.0, z)))), dtype=float)
+        if values.shape != (len(z),):
+            raise StudyError(
+                f"the log-likelihood of {len(z)} points must have shape ({len(z)},), found {values.shape}"
+            )
+        if np.isposinf(values).any():
+            raise StudyError("the log-likelihood is infinite at some points; give the noise a lower bound")
+        return np.where(outside | np.isnan(values), -np.inf, values)
+
+    return target
+
+
+def _log_prior(z: Array) -> Array:
+    log_prior: Array = -0.5 * (z**2).sum(axis=1) - 0.5 * z.shape[1] * math.log(2 * math.pi)
+    return log_prior
+
+
+def _memory(state: State) -> float:
+    """Return the largest correlation of the population with itself when the stage began."""
+    now = np.column_stack([state.z, state.log_likelihood])
+    a, b = now - now.mean(axis=0), state.start - state.start.mean(axis=0)
+    scale = np.sqrt((a**2).sum(axis=0) * (b**2).sum(axis=0))
+    return float(np.max(np.abs((a * b).sum(axis=0)) / np.where(scale > 0, scale, 1.0)))
+
+
+def _with_last(values: Array, last: float) -> Array:
+    return np.append(values[:-1], last)
+
+
+def _event(state: State) -> Event:
+    """Say how far the exponent has come, on the logarithmic scale on which stages are about equal."""
+    info: dict[str, Any] = {"exponent": state.exponent, "likelihood calls": state.calls}
+    done = 0.0
+    if state.exponent > 0:
+        info["acceptance"] = float(state.accepted[-1] / max(1.0, state.proposed[-1]))
+        first = math.log(state.exponents[0])
+        done = 80.0 if first == 0 else 80.0 * (1 - math.log(state.exponent) / first)
+    return Event("posterior", int(done) + 10 * state.closed, 100, info)
+
+
+def _posterior(space: Space, state: State) -> Posterior:
+    x = space.from_unit(ndtr(state.z))
+    bridge = evidence.bridge(state.visited, state.drawn, len(state.z) // 2, state.family)
+    stepping = evidence.stepping(state.increments, state.family)
+    disagreement = abs(bridge[0] - stepping[0]) / math.hypot(bridge[1], stepping[1])
+    if state.memory[-1] > _WORRYING:
+        warnings.warn(
+            f"the sampler did not mix: its last stage ended with correlation {state.memory[-1]:.2f} to its "
+            f"beginning; raise n (now {len(x)}) or the number of sweeps",
+            TamisWarning,
+            stacklevel=3,
+        )
+    diagnostics: Mapping[str, Any] = {
+        "exponents": np.append(0.0, state.exponents),
+        "acceptance": state.accepted / state.proposed,
+        "log_evidence_increments": state.increments,
+        "memory": state.memory,
+        "families": state.families,
+        "ess": np.array([evidence.effective_size(column, state.family) for column in state.z.T]),
+        "log_evidence_bridge": np.array(bridge),
+        "log_evidence_stepping": np.array(stepping),
+        "disagreement": np.array(disagreement),
+        "likelihood_calls": np.array(state.calls, dtype=float),
+    }
+    return Posterior(
+        space,
+        x[None],
+        state.log_likelihood[None],
+        space.logpdf(x)[None],
+        min(bridge, stepping, key=lambda estimate: estimate[1]),
+        diagnostics,
+    )
