@@ -1,0 +1,410 @@
+"""The report of one study: its screens, in the order a reviewer asks.
+
+Every number comes from a record; this file chooses what is said, in which order and under which title. A
+screen that has nothing to show is left out. To add one, write a function from results to blocks and give it
+a row in `SCREENS`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tamis._version import __version__
+from tamis.report import bands, figures, parameters
+from tamis.report.blocks import (
+    Block,
+    Code,
+    Concerns,
+    Facts,
+    Grid,
+    Heading,
+    Picture,
+    Screen,
+    Text,
+    grid,
+    write_page,
+)
+from tamis.report.references import beside, reference_grid
+from tamis.report.tables import (
+    Cell,
+    count,
+    duration,
+    number,
+    percent,
+    plain,
+    with_error,
+    with_interval,
+)
+from tamis.types import Array, Table
+
+if TYPE_CHECKING:
+    from tamis.inference.posterior import Posterior
+    from tamis.study.artifacts import DesignRuns, Panel, Results
+
+
+def write_report(results: Results, path: Path) -> None:
+    """Write a study's report to one HTML file, with ``figures/`` and ``tables/`` beside it."""
+    study = results.study
+    write_page(
+        path, SCREENS, results, title=study.title, subtitle=f"{study.path.name} · {study.simulator.name}"
+    )
+
+
+def verdict(results: Results) -> list[Block]:
+    """One sentence, the figures of the study, three numbers a parameter, and what to worry about."""
+    blocks: list[Block] = [Text(results.verdict, lead=True)]
+    blocks.append(Concerns(tuple((worry.text, worry.serious) for worry in results.worries)))
+    facts = _facts(results)
+    if facts:
+        blocks.append(Facts(tuple(facts)))
+    if results.posterior is not None:
+        blocks.append(_summary_grid(results.posterior))
+    return blocks
+
+
+def _facts(results: Results) -> list[tuple[str, str]]:
+    facts = []
+    if results.posterior is not None:
+        facts.append(("posterior draws", count(len(results.posterior.flat)).text))
+        if results.posterior.log_evidence is not None:
+            facts.append(("log evidence", with_error(*results.posterior.log_evidence)))
+    for use, name in (("calibrate", "measurements"), ("validate", "held out")):
+        total = sum(int(np.isfinite(p.y).sum()) for p in results.panels or () if p.use == use)
+        if total:
+            facts.append((name, count(total).text))
+    if results.design is not None:
+        runs = [run for row in results.design.runs for run in row]
+        bad = sum(run.status != "done" for run in runs)
+        facts.append(("design runs", count(len(runs)).text + (f", {bad} failed" if bad else "")))
+    return facts
+
+
+def _summary_grid(posterior: Posterior) -> Grid:
+    summary = posterior.summary()
+    rows = []
+    for i, parameter in enumerate(posterior.space.parameters):
+        row = dict(zip(summary.columns, summary.rows[i], strict=True))
+        median, interval = with_interval(row["median"], row["q05"], row["q95"])
+        gain = row["narrowing"]
+        said = percent(gain) if gain >= 0 else f"wider by {percent(-gain)}"
+        picture = parameters.sparkline(posterior.flat[:, i], parameter)
+        name = f"{parameter.label} ({parameter.name})" if parameter.label else parameter.name
+        rows.append(
+            (
+                name,
+                Cell(median, row["median"]),
+                Cell(interval, row["q05"]),
+                parameter.unit.replace(" ", "\u00a0"),
+                Cell(said, gain),
+                picture,
+            )
+        )
+    return grid(
+        ("parameter", "median", "90 % interval", "unit", "narrower than prior", "posterior in prior"),
+        rows,
+        name="summary",
+        numbers=summary,
+        markup=(5,),
+        caption="Narrower than prior: by how much the 90 % interval shrank. "
+        "Pictures: prior in grey, posterior in blue, heights not to scale.",
+    )
+
+
+def data_and_model(results: Results) -> list[Block]:
+    """Draw the measurements used for calibration against the model, before and after."""
+    panels = [p for p in results.panels or () if p.use == "calibrate"]
+    if not panels:
+        return []
+    caption = (
+        "Measurements and model. Bands hold 90 %: grey before the data, dark blue what the parameters "
+        "leave open, light blue with errors added."
+    )
+    if any(p.residual.size for p in panels):
+        caption += " Below, residuals in units of the total standard deviation; the shaded strip is ±2."
+    blocks = panel_pictures("data", panels, caption)
+    return [*blocks, _coverage_grid("data-coverage", panels)]
+
+
+def panel_pictures(name: str, panels: Sequence[Panel], caption: str) -> list[Block]:
+    """Draw panels, a few to a figure, and single numbers together."""
+    blocks: list[Block] = []
+    drawn = [p for p in panels if not bands.is_scalar(p)]
+    for k, start in enumerate(range(0, len(drawn), bands.PER_FIGURE), start=1):
+        some = drawn[start : start + bands.PER_FIGURE]
+        key = f"{name}-{k}"
+        files = {key: bands.band_numbers(some)}
+        text = caption
+        if any(p.autocorrelation.size for p in some):
+            files[f"{key}-autocorrelation"] = bands.autocorrelation_numbers(some)
+            text += (
+                " Autocorrelation of the residuals: white errors stay in the shaded strip, if one is drawn."
+            )
+        blocks.append(Picture(key, bands.bands_figure(some), text, files))
+    scalars = [p for p in panels if bands.is_scalar(p)]
+    if scalars:
+        key = f"{name}-numbers"
+        blocks.append(
+            Picture(key, bands.scalars_figure(scalars), caption, {key: bands.band_numbers(scalars)})
+        )
+    return blocks
+
+
+def _coverage_grid(name: str, panels: Sequence[Panel]) -> Grid:
+    rows = [(p.series, p.label, int(np.isfinite(p.y).sum()), p.coverage, p.failed) for p in panels]
+    shown = [
+        (series, label, count(n), number(share, percent(share)), count(bad))
+        for series, label, n, share, bad in rows
+    ]
+    columns = ("test", "observed", "measurements", "inside the 90 % band", "failed draws")
+    return grid(columns, shown, name=name, numbers=Table(columns, tuple(rows)))
+
+
+def parameter_screen(results: Results) -> list[Block]:
+    """Draw densities over priors, all pairs, correlations, and published figures beside ours."""
+    posterior = results.posterior
+    if posterior is None:
+        return []
+    references = results.study.references
+    caption = "Posterior densities over their priors."
+    if any(r.mean for r in references):
+        caption += " Open marks: published means and standard deviations."
+    marginals = Picture(
+        "marginals",
+        parameters.marginals_figure(posterior, references),
+        caption,
+        {"marginals": parameters.marginal_numbers(posterior)},
+    )
+    blocks: list[Block] = [marginals]
+    if posterior.space.dim > 1:
+        blocks += [_pairs(posterior), _correlation_grid(posterior)]
+    rows = beside(results.study.path.stem, posterior, references)
+    if rows:
+        blocks += [Heading("Beside published figures"), reference_grid(rows)]
+    return blocks
+
+
+def _pairs(posterior: Posterior) -> Picture:
+    caption = (
+        "Pairs of parameters. Above the diagonal: draws coloured by log-likelihood. Below: smoothed "
+        "densities. Diagonal: densities, prior in grey; the bar spans 95 %, its tick is the mean."
+    )
+    shown, dim = len(parameters.pair_columns(posterior)), posterior.space.dim
+    if shown < dim:
+        caption += f" Of {dim} parameters, the {shown} most narrowed by the data."
+    return Picture(
+        "pairs", parameters.pairs_figure(posterior), caption, {"draws": parameters.draw_numbers(posterior)}
+    )
+
+
+def _correlation_grid(posterior: Posterior) -> Grid:
+    names = posterior.space.names
+    matrix = posterior.correlation()
+    rows = [
+        (
+            names[i],
+            *(
+                number(float(r), f"{r:.2f}".replace("-", "−"), _tint(float(r)) if i != j else "")
+                for j, r in enumerate(row)
+            ),
+        )
+        for i, row in enumerate(matrix)
+    ]
+    numbers = Table(
+        ("parameter", *names), tuple((n, *map(float, row)) for n, row in zip(names, matrix, strict=True))
+    )
+    caption = "Correlation of the posterior draws; the deeper the tint, the stronger."
+    return grid(("", *names), rows, name="correlation", numbers=numbers, caption=caption)
+
+
+def _tint(r: float) -> str:
+    strength = round(0.55 * min(1.0, abs(r)), 3)
+    return f"rgba(11, 83, 148, {strength})" if r > 0 else f"rgba(120, 100, 40, {strength})"
+
+
+def sampler(results: Results) -> list[Block]:
+    """Show how the posterior was sampled and how far to trust it."""
+    posterior = results.posterior
+    if posterior is None:
+        return []
+    blocks: list[Block] = []
+    found = posterior.diagnostics
+    facts = [("draws", count(len(posterior.flat)).text)]
+    if posterior.log_evidence is not None:
+        facts.append(("log evidence", with_error(*posterior.log_evidence)))
+    scalars = {k: float(np.ravel(v)[0]) for k, v in found.items() if np.size(v) == 1}
+    if "likelihood_calls" in scalars:
+        facts.append(("likelihood calls", count(int(scalars.pop("likelihood_calls"))).text))
+    steps = figures.ladder(found)
+    if "exponents" in steps:
+        facts.append(("tempering stages", str(len(steps["exponents"]) - 1)))
+    blocks.append(Facts(tuple(facts)))
+    if steps:
+        caption = "Stage by stage, from the prior (exponent 0) to the posterior (exponent 1)."
+        files = {"sampler": figures.sampler_numbers(found)}
+        blocks.append(Picture("sampler", figures.sampler_figure(found), caption, files))
+    blocks += _effective(posterior)
+    if scalars:
+        rows = [(name.replace("_", " "), number(value)) for name, value in scalars.items()]
+        blocks.append(
+            grid(
+                ("diagnostic", "value"),
+                rows,
+                name="diagnostics",
+                numbers=Table(("diagnostic", "value"), tuple(scalars.items())),
+            )
+        )
+    return blocks
+
+
+def _effective(posterior: Posterior) -> list[Block]:
+    """Show how many independent draws each parameter's are worth."""
+    dim = posterior.space.dim
+    known = {
+        k: np.ravel(v) for k, v in posterior.diagnostics.items() if k in ("ess", "rhat") and np.size(v) == dim
+    }
+    if not known:
+        return []
+    titles = {"ess": "effective draws", "rhat": "rhat"}
+    rows = [
+        (name, *(_diagnostic(k, float(v[i])) for k, v in known.items()))
+        for i, name in enumerate(posterior.space.names)
+    ]
+    numbers = Table(
+        ("parameter", *known),
+        tuple((n, *(float(v[i]) for v in known.values())) for i, n in enumerate(posterior.space.names)),
+    )
+    return [grid(("parameter", *(titles[k] for k in known)), rows, name="effective", numbers=numbers)]
+
+
+def _diagnostic(name: str, value: float) -> Cell:
+    return count(round(value)) if name == "ess" else number(value, plain(value, 4))
+
+
+def prediction(results: Results) -> list[Block]:
+    """Draw held-out tests and new conditions, parameter and total uncertainty apart."""
+    blocks: list[Block] = []
+    held = [p for p in results.panels or () if p.use == "validate"]
+    new = [p for p in results.panels or () if p.use == "predict"]
+    caption = "Bands hold 90 %: dark blue what the parameters leave open, light blue with errors added."
+    if held:
+        blocks.append(Heading("Held-out tests"))
+        blocks += panel_pictures("held-out", held, f"Tests the calibration did not see. {caption}")
+        blocks.append(_coverage_grid("held-out-coverage", held))
+    if new:
+        blocks.append(Heading("New conditions"))
+        blocks += panel_pictures("prediction", new, caption)
+    return blocks
+
+
+def runs(results: Results) -> list[Block]:
+    """Count the runs, time them, list what failed and show where."""
+    design = results.design
+    if design is None or not design.runs:
+        return []
+    numbers = figures.run_numbers(design)
+    blocks: list[Block] = [_status_grid(design)]
+    caption = "Time taken by one run of the simulator."
+    blocks.append(Picture("durations", figures.durations_figure(design), caption, {"runs": numbers}))
+    blocks += _failures(design)
+    if design.names:
+        caption = "Points of the design in the space of the inputs that vary"
+        caption += f" (the first {figures.MAPPED})." if len(design.names) > figures.MAPPED else "."
+        picture = figures.design_figure(design, results.study.space)
+        blocks.append(Picture("design", picture, caption, {"runs": numbers}))
+    return blocks
+
+
+_LISTED = 12  # tests named one by one
+_STATUS = ("done", "failed", "crashed", "timeout")
+
+
+def _status_grid(design: DesignRuns) -> Grid:
+    columns = ("test", "runs", *_STATUS, "time in all")
+    rows: list[tuple[Any, ...]] = []
+    for name, made in zip(design.experiments, design.runs, strict=True):
+        found = Counter(str(run.status) for run in made)
+        time = float(np.nansum([run.seconds for run in made]))
+        rows.append((name, len(made), *(found[status] for status in _STATUS), time))
+    sums = (f"all {len(rows)} tests", *(sum(column) for column in list(zip(*rows, strict=True))[1:]))
+    listed = rows if len(rows) <= _LISTED else [sums, *[row for row in rows if row[1] > row[2]][:_LISTED]]
+    shown = [(name, *map(count, counts), number(time, duration(time))) for name, *counts, time in listed]
+    caption = "" if len(rows) <= _LISTED else "Tests with runs that did not end well; the file lists all."
+    return grid(columns, shown, name="run-counts", numbers=Table(columns, tuple(rows)), caption=caption)
+
+
+def _failures(design: DesignRuns) -> list[Block]:
+    grouped: dict[tuple[str, str], list[tuple[str, Array]]] = {}
+    for name, made in zip(design.experiments, design.runs, strict=True):
+        for point, run in enumerate(made):
+            if run.status != "done":
+                grouped.setdefault((run.status, run.error), []).append((name, design.x[point]))
+    if not grouped:
+        return [Text("Every run ended well.")]
+    rows = []
+    for (status, reason), cases in sorted(grouped.items(), key=lambda item: -len(item[1])):
+        name, x = cases[0]
+        first = ", ".join(f"{n} = {plain(float(v))}" for n, v in zip(design.names, x, strict=True))
+        rows.append((status, reason or "no reason given", count(len(cases)), f"{name}: {first}"))
+    return [Heading("Failed runs by reason"), grid(("status", "reason", "runs", "for instance"), rows)]
+
+
+def provenance(results: Results) -> list[Block]:
+    """Show the study file, versions, seed, hashes, machine, what to cite, and where the numbers are."""
+    study = results.study
+    facts = [
+        ("seed", str(study.seed)),
+        ("simulator", study.simulator.name),
+        ("its version", study.simulator.version),
+    ]
+    blocks: list[Block] = [Facts((*facts, ("tamis", __version__)))]
+    stages = {name: s for name, s in results.manifest.get("stages", {}).items() if name != "report"}
+    flat = _flatten({key: value for key, value in results.manifest.items() if key not in _SAID})
+    if flat:
+        blocks.append(grid(("recorded", "value"), flat))
+    if stages:
+        rows = [(name, number(s["seconds"], duration(s["seconds"])), s["hash"]) for name, s in stages.items()]
+        caption = "Stages; the hash names the settings, data and code that the stage's results came from."
+        blocks.append(grid(("stage", "time", "hash"), rows, caption=caption))
+    blocks.append(Heading("How to cite"))
+    blocks += [Text(text) for text in citations(study)]
+    blocks.append(Heading("The study"))
+    blocks.append(Code(study.path.name, study.text))
+    blocks += [Code(name, text) for name, text in study.parents]
+    return blocks
+
+
+_SAID = ("stages", "verdict", "unsound", "warnings")  # parts of the manifest that are shown elsewhere
+
+
+def citations(study: Any) -> list[str]:
+    """Return what to cite: tamis itself, and the papers behind the simulator."""
+    own = f"The tamis developers, tamis {__version__}: calibration of mechanical simulators."
+    return [own, *getattr(study.simulator, "references", ())]
+
+
+def _flatten(mapping: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
+    rows = []
+    for key, value in mapping.items():
+        if isinstance(value, Mapping):
+            rows += _flatten(value, f"{prefix}{key} · ")
+        elif isinstance(value, list | tuple):
+            rows += [(f"{prefix}{key}", str(item)) for item in value]
+        else:
+            rows.append((f"{prefix}{key}", str(value)))
+    return rows
+
+
+SCREENS: tuple[Screen[Results], ...] = (
+    Screen("verdict", "Verdict", verdict),
+    Screen("data", "Data and model", data_and_model),
+    Screen("parameters", "Parameters", parameter_screen),
+    Screen("sampler", "Sampler", sampler),
+    Screen("prediction", "Prediction", prediction),
+    Screen("runs", "Runs", runs),
+    Screen("provenance", "Provenance", provenance),
+)

@@ -1,0 +1,175 @@
+"""Numbers as people read them, with the digits that the uncertainty allows; and as machines do, in CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tamis.report.style import superscript
+from tamis.types import Table
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell of a shown table: its text, what it sorts by, and a tint."""
+
+    text: str
+    key: float | str | None = None
+    tint: str = ""  # CSS colour of the background
+
+    @property
+    def number(self) -> bool:
+        """Numbers are aligned to the right."""
+        return isinstance(self.key, float)
+
+
+def decimals(spread: float) -> int:
+    """Return the decimals at which a spread shows two significant digits; negative for tens and hundreds."""
+    return 1 - math.floor(math.log10(spread) + 1e-12)
+
+
+def plain(value: float, significant: int = 3) -> str:
+    """Write a number alone, with that many significant digits."""
+    if math.isnan(value):
+        return "–"
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    exponent = _exponent(value, significant)
+    if -3 <= exponent <= 4:
+        return _fixed(value, significant - 1 - exponent)
+    return f"{_fixed(value / 10.0**exponent, significant - 1)} × 10{superscript(exponent)}"
+
+
+def row_power(value: float) -> int:
+    """Return the power of ten to take out of a row of numbers like this one; 0 where plain digits read well."""
+    exponent = _exponent(value, 3)
+    return 0 if -2 <= exponent <= 3 else exponent
+
+
+def scaled(value: float, like: float) -> str:
+    """Write a number with the power taken out of its row and the decimals that three digits of ``like`` need."""
+    exponent = row_power(like)
+    return _fixed(value / 10.0**exponent, 2 - _exponent(like, 3) + exponent)
+
+
+def with_error(value: float, error: float) -> str:
+    """Write ``17.080 ± 0.053``: the error with two digits, the value with as many decimals."""
+    if not math.isfinite(value) or not math.isfinite(error) or error <= 0:
+        return plain(value, 4)
+    places = decimals(error)
+    return f"{_fixed(value, places)} ± {_fixed(error, places)}"
+
+
+def with_interval(value: float, low: float, high: float) -> tuple[str, str]:
+    """Write a value and its interval with one power of ten and the digits that the half width allows."""
+    half = 0.5 * (high - low)
+    if not math.isfinite(half) or half <= 0 or half > 100 * abs(value) > 0:
+        return plain(value), f"{plain(low)} to {plain(high)}"
+    places = decimals(half)
+    if value and decimals(abs(value)) > places:  # one more digit where the value is small beside its interval
+        places += 1
+    exponent = _exponent(round(value, places) or max(abs(low), abs(high)), 3)
+    if -2 <= exponent <= (5 if places >= 0 else 3):
+        return _fixed(value, places), f"{_fixed(low, places)} to {_fixed(high, places)}"
+    a, b, c = (_fixed(v / 10.0**exponent, places + exponent) for v in (value, low, high))
+    ten = f"× 10{superscript(exponent)}"
+    return f"{a} {ten}", f"({b} to {c}) {ten}"
+
+
+def percent(share: float) -> str:
+    """Write a share in per cent, with one decimal where it is within one per cent of none or all."""
+    if math.isnan(share):
+        return "–"
+    close = min(abs(share), abs(1 - share))
+    extra = 1 if 0 < close < 0.00995 else 0
+    return f"{_fixed(100 * share, extra)}\u00a0%"
+
+
+def readable(text: str) -> str:
+    """Turn the exponents of a text into raised powers of ten."""
+    return re.sub(
+        r"(\d(?:\.\d+)?)e([+-]\d+)", lambda found: f"{found[1]} × 10{superscript(int(found[2]))}", text
+    )
+
+
+def duration(seconds: float) -> str:
+    """Write a time in the units people use."""
+    if math.isnan(seconds):
+        return "–"
+    if seconds < 1e-3:
+        return f"{plain(1e6 * seconds, 2)} µs"
+    if seconds < 1:
+        return f"{plain(1e3 * seconds, 2)} ms"
+    if seconds < 60:
+        return f"{plain(seconds, 2)} s"
+    if seconds < 3600:
+        return f"{int(seconds // 60)} min {int(seconds % 60)} s"
+    return f"{int(seconds // 3600)} h {int(seconds % 3600 // 60)} min"
+
+
+def number(value: float, text: str | None = None, tint: str = "") -> Cell:
+    """Return a cell that shows a number and sorts by it."""
+    whole = float(value).is_integer() and abs(value) < 1e6
+    return Cell((_fixed(value, 0) if whole else plain(value)) if text is None else text, float(value), tint)
+
+
+def logarithm(value: float, sign: bool = False) -> Cell:
+    """Return a cell for a logarithm or a difference of two: two decimals say all there is to say."""
+    if math.isnan(value):
+        return Cell("–", value)
+    return number(value, ("+" if sign and value > 0 else "") + _fixed(value, 2))
+
+
+def variation(value: float) -> Cell:
+    """Return a cell for a coefficient of variation, in per cent."""
+    return number(value, f"{_fixed(100 * value, 1)} %")
+
+
+def count(value: int) -> Cell:
+    """Return a cell that shows a whole number."""
+    return Cell(f"{value:,}".replace(",", "\u202f"), float(value))
+
+
+def cells(row: Iterable[Any]) -> tuple[Cell, ...]:
+    """Make cells of what is not one yet."""
+    return tuple(item if isinstance(item, Cell) else Cell(str(item)) for item in row)
+
+
+def to_csv(table: Table) -> bytes:
+    """Write a table for machines: full precision, empty cells for what is missing."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(table.columns)
+    writer.writerows([_machine(value) for value in row] for row in table.rows)
+    return buffer.getvalue().encode()
+
+
+def columns_table(columns: Sequence[str], arrays: Sequence[Any]) -> Table:
+    """Gather columns of equal length into a table."""
+    return Table(
+        tuple(columns), tuple(zip(*(getattr(a, "tolist", lambda a=a: a)() for a in arrays), strict=True))
+    )
+
+
+def _machine(value: Any) -> Any:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    return f"{value:.10g}" if isinstance(value, float) else value
+
+
+def _exponent(value: float, significant: int) -> int:
+    """Return the power of ten of a number as it will be after rounding."""
+    if value == 0.0 or not math.isfinite(value):
+        return 0
+    return int(f"{value:.{significant - 1}e}".rpartition("e")[2])
+
+
+def _fixed(value: float, places: int) -> str:
+    """Write with a fixed number of decimals and a true minus sign; negative ``places`` round to tens."""
+    text = f"{round(value, places) + 0.0:.{max(places, 0)}f}"
+    return text.replace("-", "−")

@@ -1,0 +1,282 @@
+"""Plausible records to draw: a ball with two modes of friction, failures, held-out data and predictions."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from tamis.inference.posterior import Posterior
+from tamis.inference.selection import compare
+from tamis.marginals import lognormal, uniform
+from tamis.space import Parameter, Space
+from tamis.store import Run
+from tamis.study.artifacts import Comparison, DesignRuns, NestedCheck, Panel, Reference, Results, Worry
+from tamis.types import Array
+
+TEXT = """tamis = 1
+title = "Dropped <ball> & plate"
+
+[parameters]
+k_t = { prior = "uniform", low = 1e7, high = 2e8 }
+"""
+SPLIT = 0.8e8
+
+
+def space() -> Space:
+    return Space(
+        (
+            Parameter("e", uniform(0.6, 0.95), label="restitution"),
+            Parameter("k_t", uniform(1e7, 2e8), unit="N/m"),
+            Parameter("sigma", lognormal(median=0.01, cov=1.0), unit="m"),
+        )
+    )
+
+
+def posterior(n: int = 2048, seed: int = 1, evidence: float = 19.6) -> Posterior:
+    """A bimodal posterior: a quarter of k_t around 4.2e7, the rest around 1.32e8, correlated with e."""
+    rng = np.random.default_rng(seed)
+    low = rng.random(n) < 0.25
+    k_t = np.where(low, rng.normal(4.2e7, 0.5e7, n), rng.normal(1.32e8, 1.2e7, n))
+    e = 0.8 + 0.02 * rng.standard_normal(n) + 2e-10 * (k_t - 1e8)
+    sigma = 0.004 * np.exp(0.25 * rng.standard_normal(n))
+    x = np.column_stack([e, k_t, sigma])
+    z = np.column_stack([(e - 0.8) / 0.02, np.log(sigma / 0.004) / 0.25])
+    log_likelihood = 25.0 - 0.5 * (z**2).sum(axis=1) + 0.1 * rng.standard_normal(n)
+    prior = space()
+    diagnostics = {
+        "exponents": np.array([0.0, 1e-3, 0.006, 0.03, 0.11, 0.35, 0.8, 1.0]),
+        "acceptance": np.array([0.42, 0.4, 0.36, 0.33, 0.31, 0.3, 0.29]),
+        "log_evidence_increments": np.array([4.2, 5.1, 3.9, 2.7, 2.0, 1.1, 0.6]),
+        "ess": np.array([1510.0, 820.0, 1725.0]),
+        "likelihood_calls": np.array([131072.0]),
+        "bridge_rounds": np.array([4.0]),
+    }
+    return Posterior(
+        prior, x[None], log_likelihood[None], prior.logpdf(x)[None], (evidence, 0.043), diagnostics
+    )
+
+
+def panel(x: Array, mean: Array, **changes: Any) -> Panel:
+    """A panel around a mean curve: bands, draws and, unless told otherwise, measurements with residuals."""
+    rng = np.random.default_rng(len(x))
+    m = len(x)
+    sd_model, sd_total = 0.02 + 0.02 * np.abs(mean), 0.05 + 0.03 * np.abs(mean)
+    model = mean + sd_model * rng.standard_normal((40, 1))
+    draws = model + np.sqrt(sd_total**2 - sd_model**2) * rng.standard_normal((40, m))
+    y = (mean + sd_total * rng.standard_normal(m))[None]
+    residual = (y[0] - mean) / sd_total
+    values: dict[str, Any] = {
+        "series": "drop-1.0",
+        "label": "z",
+        "use": "calibrate",
+        "synthetic": False,
+        "xlabel": "t [s]",
+        "ylabel": "z [m]",
+        "share": 1.0,
+        "condition": "",
+        "failed": 0,
+        "coverage": float((np.abs(residual) < 1.645).mean()),
+        "white_limit": math.nan,
+        "x": x,
+        "y": y,
+        "y_sd": np.full(m, 0.02),
+        "overlay": np.empty((0, 3)),
+        "prior": np.stack([mean - 4 * sd_total, mean + 0.02, mean + 4 * sd_total]),
+        "model": model,
+        "draws": draws,
+        "error_var": np.full((40, m), 1e-3),
+        "mean": mean,
+        "sd_model": sd_model,
+        "sd_total": sd_total,
+        "model_band": np.stack([mean - 1.645 * sd_model, mean + 1.645 * sd_model]),
+        "total_band": np.stack([mean - 1.645 * sd_total, mean + 1.645 * sd_total]),
+        "residual": residual,
+        "autocorrelation": np.empty(0),
+    }
+    return Panel(**{**values, **changes})
+
+
+def signal_panel(**changes: Any) -> Panel:
+    """A long signal with the autocorrelation of its residuals."""
+    t = np.linspace(0.0, 1.5, 240)
+    more = {
+        "autocorrelation": 0.8 ** np.arange(41),
+        "white_limit": 2.576 / math.sqrt(240),
+        "y_sd": np.empty(0),
+    }
+    return panel(t, np.abs(np.cos(6 * t)) * np.exp(-t), **{**more, **changes})
+
+
+def table_panel(**changes: Any) -> Panel:
+    """Six tests over an angle."""
+    angle = np.array([10.0, 20.0, 30.0, 40.0, 50.0, 60.0])
+    words = {"series": "tests", "label": "ctr", "xlabel": "angle [deg]", "ylabel": "ctr"}
+    return panel(angle, 1 - 0.22 / np.tan(np.radians(angle)).clip(0.3), **{**words, **changes})
+
+
+def sweep_panel(**changes: Any) -> Panel:
+    """A prediction nobody measured, with the tests laid over it."""
+    angle = np.linspace(2.0, 70.0, 35)
+    tests = table_panel()
+    nothing = {
+        "y": np.empty((0, 35)),
+        "y_sd": np.empty(0),
+        "residual": np.empty(0),
+        "coverage": math.nan,
+        "prior": np.empty((0, 35)),
+    }
+    words = {
+        "series": "ctr-by-angle",
+        "label": "ctr",
+        "use": "predict",
+        "xlabel": "angle [deg]",
+        "ylabel": "ctr",
+    }
+    overlay = np.column_stack([tests.x, tests.y[0], tests.y_sd])
+    return panel(
+        angle,
+        1 - 0.22 / np.tan(np.radians(angle)).clip(0.3),
+        **{**nothing, **words, "overlay": overlay, **changes},
+    )
+
+
+def scalar_panel(value: float, label: str, ylabel: str, **changes: Any) -> Panel:
+    """One number without an abscissa."""
+    words = {"series": "plate", "label": label, "xlabel": "", "ylabel": ylabel}
+    return panel(np.zeros(1), np.array([value]), **{**words, **changes})
+
+
+def panels() -> tuple[Panel, ...]:
+    """Every kind of panel a study may have."""
+    half = {"use": "predict", "condition": "k_t between 1e+07 and 8e+07", "share": 0.25, "series": "ctr-low"}
+    other = {
+        "use": "predict",
+        "condition": "k_t between 8e+07 and 2e+08",
+        "share": 0.75,
+        "series": "ctr-high",
+    }
+    return (
+        signal_panel(),
+        table_panel(),
+        table_panel(label="cnr", ylabel="cnr"),
+        scalar_panel(0.42, "peak force", "force [kN]"),
+        scalar_panel(0.46, "second peak", "force [kN]"),
+        scalar_panel(3.1, "rest time", "time [s]", y=np.array([[3.0], [3.3]])),
+        signal_panel(series="drop-2.0", use="validate", synthetic=True, failed=2),
+        scalar_panel(0.5, "peak force, 2 m", "force [kN]", use="validate"),
+        sweep_panel(),
+        sweep_panel(**half),
+        sweep_panel(**other),
+    )
+
+
+def design(failures: bool = True) -> DesignRuns:
+    """Two experiments at 64 points; runs fail where k_t is high and e low."""
+    rng = np.random.default_rng(3)
+    x = np.column_stack([rng.uniform(0.6, 0.95, 64), rng.uniform(1e7, 2e8, 64)])
+    runs = []
+    for experiment in range(2):
+        row = []
+        for i, (e, k_t) in enumerate(x):
+            bad = failures and e < 0.7 and k_t > 1.2e8
+            slow = failures and i == 5 and experiment == 1
+            status = "failed" if bad else "timeout" if slow else "done"
+            error = "no convergence after 200 iterations" if bad else "stopped after 30 s" if slow else ""
+            seconds = 30.0 if slow else float(0.2 * np.exp(0.4 * rng.standard_normal()))
+            row.append(
+                Run(
+                    f"{experiment}{i:031d}",
+                    "model.py:ball",
+                    "ab12",
+                    {"e": float(e), "k_t": float(k_t)},
+                    status,
+                    seconds,
+                    error,
+                )
+            )
+        runs.append(tuple(row))
+    return DesignRuns(("e", "k_t"), x, ("drop-1.0", "drop-2.0"), tuple(runs))
+
+
+def study(stem: str = "study") -> Any:
+    simulator = SimpleNamespace(
+        name="model.py:ball",
+        version="ab12cd34",
+        inputs={},
+        outputs={},
+        doc="A ball.",
+        references=("Kuwabara G., Kono K. 1987, Jpn. J. Appl. Phys. 26, 1230, 10.1143/JJAP.26.1230",),
+    )
+    series = (
+        SimpleNamespace(name="ctr-low", where={"k_t": (1e7, SPLIT)}),
+        SimpleNamespace(name="ctr-high", where={"k_t": (SPLIT, 2e8)}),
+        SimpleNamespace(name="tests", where=None),
+    )
+    references = (
+        Reference("Table 4 of the paper", 16.39, {"e": 0.81, "k_t": 1.01e8}, {"e": 0.05, "k_t": 0.338}),
+        Reference("quadrature", 19.59, {"e": 0.803, "k_t": 1.1e8}, {}),
+    )
+    return SimpleNamespace(
+        path=Path(f"{stem}.toml"),
+        title="Dropped <ball> & plate",
+        seed=7,
+        simulator=simulator,
+        space=space(),
+        series=series,
+        references=references,
+        text=TEXT,
+        parents=(("common.toml", "seed = 7\n"),),
+    )
+
+
+def results(folder: Path = Path("results"), **changes: Any) -> Results:
+    worries = (
+        Worry("drop-1.0, z: the residuals are coloured (autocorrelation 0.80 at lag 1).", serious=True),
+        Worry("9 of 128 design runs failed (7%); most often: no convergence after 200 iterations (8 times)."),
+    )
+    manifest = {
+        "tamis": "0.1.0",
+        "seed": 7,
+        "machine": "Linux x86_64",
+        "libraries": {"numpy": "2.0", "scipy": "1.14"},
+        "stages": {
+            "design": {"hash": "ab" * 16, "seconds": 0.1},
+            "posterior": {"hash": "cd" * 16, "seconds": 4.2},
+            "report": {"hash": "ef" * 16, "seconds": 2.0},
+        },
+    }
+    values: dict[str, Any] = {
+        "study": study(),
+        "folder": folder,
+        "design": design(),
+        "posterior": posterior(),
+        "panels": panels(),
+        "worries": worries,
+        "verdict": "The data narrow 2 of 3 parameters by more than half.",
+        "manifest": manifest,
+    }
+    return Results(**{**values, **changes})
+
+
+def comparison(folder: Path = Path("results")) -> Comparison:
+    names = ("m1", "m2", "m3")
+    evidences = (17.08, 19.59, 17.61)
+    made = tuple(
+        results(folder / name, study=study(name), posterior=posterior(seed=i + 1, evidence=evidence))
+        for i, (name, evidence) in enumerate(zip(names, evidences, strict=True))
+    )
+    table = compare({name: r.posterior for name, r in zip(names, made, strict=True)})  # type: ignore[misc]
+    z = np.array(evidences)
+    nested = (
+        NestedCheck("m1", "m3", "alpha", 0.25, (-0.53, 0.06), (-0.48, 0.08), True),
+        NestedCheck("m2", "m3", "alpha", 0.5, (1.98, 0.06), (1.40, 0.05), False),
+    )
+    mixed = tuple(p for p in panels() if not p.condition)
+    worries = (Worry("m2 is m3 with alpha = 0.5, but the evidences differ by 1.98 ± 0.06.", serious=True),)
+    return Comparison(
+        names, made, table, z[:, None] - z[None, :], nested, mixed, worries, folder / "compare-m1-m2-m3"
+    )
