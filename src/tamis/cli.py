@@ -1,0 +1,314 @@
+"""The command line: one verb a function, each importing what it needs when it runs."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tamis._version import __version__
+from tamis.errors import SimulationError, StudyError, TamisError
+
+if TYPE_CHECKING:
+    from tamis.study.artifacts import Results
+    from tamis.study.reader import Stage
+
+DONE, COMPUTATION_SAYS_NO, WRONG_REQUEST, INTERRUPTED = 0, 1, 2, 130
+_STAGES = ("design", "runs", "observables", "posterior", "prediction", "report")
+
+_EPILOG = """\
+a first walk:
+  tamis new ball && cd ball     four files to start from
+  tamis check study.toml        is it right, and what will it cost?
+  tamis run study.toml          calibrate, predict, report; Ctrl-C and the same command goes on
+  tamis compare a.toml b.toml   weigh models of the same measurements against each other
+
+exit codes: 0 done, 1 the computation says no, 2 the request was wrong, 130 interrupted and resumable
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one verb and return its exit code."""
+    arguments = _parser().parse_args(argv)
+    try:
+        verb: Callable[[argparse.Namespace], int] = arguments.verb
+        return verb(arguments)
+    except KeyboardInterrupt:
+        print("interrupted; nothing finished is lost, the same command goes on", file=sys.stderr)
+        return INTERRUPTED
+    except StudyError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return WRONG_REQUEST
+    except TamisError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return COMPUTATION_SAYS_NO
+    except BrokenPipeError:
+        return DONE
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="tamis",
+        description="Calibrate a simulator against measurements, say how sure one may be, predict with what is left.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"tamis {__version__}")
+    verbs = parser.add_subparsers(metavar="VERB", required=True)
+
+    def add(name: str, verb: Callable[[argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
+        sub = verbs.add_parser(name, help=text[0].lower() + text[1:].rstrip("."), description=text)
+        sub.set_defaults(verb=verb)
+        return sub
+
+    sub = add("new", new, "Copy a working study to start from.")
+    sub.add_argument("folder", type=Path, metavar="DIR")
+    sub.add_argument("--like", default="ball", help="the study to copy (default: ball)")
+
+    sub = add("check", check, "Validate a study, run one point, time it, and print the plan and its cost.")
+    sub.add_argument("study", type=Path, metavar="STUDY")
+
+    sub = add("run", run, "Bring every stage of a study up to date; interrupted, the same command goes on.")
+    sub.add_argument(
+        "study", type=Path, metavar="STUDY", help="a study file, or a folder with study.toml in it"
+    )
+    sub.add_argument(
+        "--to", choices=_STAGES, default="report", metavar="STAGE", help=f"last stage: {', '.join(_STAGES)}"
+    )
+    sub.add_argument("--retry-failed", action="store_true", help="run again the points whose run failed")
+    _common(sub)
+
+    sub = add("status", status, "Show stages, runs done, failed and left, and the time left.")
+    sub.add_argument(
+        "study", type=Path, metavar="STUDY", nargs="?", help="default: every study below this folder"
+    )
+
+    sub = add("report", report, "Rebuild the HTML report alone, from the results there are.")
+    sub.add_argument("study", type=Path, metavar="STUDY")
+
+    sub = add(
+        "compare",
+        compare,
+        "Weigh studies of the same measurements: evidence, probabilities, mixed prediction.",
+    )
+    sub.add_argument("studies", type=Path, metavar="STUDY", nargs="+")
+    _common(sub)
+
+    sub = add("sim", sim, "List the simulators, describe one, or run it once.")
+    sub.add_argument("name", nargs="?", metavar="NAME", help="dem.impact, or model.py:ball")
+    sub.add_argument("inputs", nargs="*", metavar="key=value", help="run it once with these inputs")
+    return parser
+
+
+def _common(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument(
+        "-j", "--jobs", type=int, default=None, metavar="N", help="worker processes (default: one a core)"
+    )
+    sub.add_argument("--json", action="store_true", help="one event a line instead of bars")
+
+
+def _jobs(arguments: argparse.Namespace) -> int:
+    import os
+
+    if arguments.jobs is not None and arguments.jobs < 0:
+        raise StudyError(f"-j {arguments.jobs}: expected 0 (in this process) or more workers")
+    return arguments.jobs if arguments.jobs is not None else os.cpu_count() or 1
+
+
+def new(arguments: argparse.Namespace) -> int:
+    """Copy a working study."""
+    import shutil
+
+    from tamis.errors import nearest
+    from tamis.study.scaffold import scaffolds
+
+    known = scaffolds()
+    if arguments.like not in known:
+        raise StudyError(f'no study "{arguments.like}" to copy{nearest(arguments.like, known)}')
+    folder: Path = arguments.folder
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise StudyError(f"{folder} exists and is not empty; choose another name")
+    leave = shutil.ignore_patterns("runs", "results", "__pycache__", "expected.toml")
+    shutil.copytree(known[arguments.like], folder, ignore=leave, dirs_exist_ok=True)
+    print(f"{folder}: {', '.join(sorted(p.name for p in folder.iterdir()))}")
+    print(f"next: cd {folder} && tamis run study.toml")
+    return DONE
+
+
+def check(arguments: argparse.Namespace) -> int:
+    """Validate and price a study."""
+    from tamis.plan import print_plan
+
+    return print_plan(arguments.study)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Bring a study up to date."""
+    from tamis.study.reader import read, read_manifest, up_to_date
+    from tamis.terminal import reporting, say
+
+    raw = read(arguments.study)
+    upto: Stage = arguments.to
+    if all(up_to_date(raw, upto).values()) and not arguments.retry_failed:
+        manifest = read_manifest(raw.results)
+        say(f"{raw.path.name} is up to date.")
+        if "verdict" in manifest:
+            say(manifest["verdict"])
+            say(f"report: {_shown(raw.results / 'report.html')}")
+        return COMPUTATION_SAYS_NO if manifest.get("unsound") else DONE
+    from tamis.study.build import build
+    from tamis.study.stages import run as run_stages
+
+    study = build(raw)
+    with reporting(arguments.json) as progress:
+        results = run_stages(
+            raw,
+            study,
+            upto,
+            executor=_jobs(arguments),
+            progress=progress,
+            retry_failed=arguments.retry_failed,
+        )
+    return _summarise(results) if not arguments.json else _code(results)
+
+
+def _summarise(results: Results) -> int:
+    from tamis.terminal import say, table
+
+    if results.posterior is not None:
+        summary = results.posterior.summary()
+        wanted = ("parameter", "unit", "median", "q05", "q95", "narrowing")
+        rows = list(zip(*(summary.column(name) for name in wanted), strict=True))
+        rows = [(*row[:-1], f"{row[-1]:.0%}") for row in rows]
+        table(("parameter", "unit", "median", "5 %", "95 %", "narrower than prior by"), rows)
+    if results.panels is not None:
+        say(results.verdict)
+    for worry in results.worries:
+        say(f"{'!!' if worry.serious else ' -'} {worry.text}")
+    if (results.folder / "report.html").is_file() and results.panels is not None:
+        say(f"report: {_shown(results.folder / 'report.html')}")
+    return _code(results)
+
+
+def _code(results: Results) -> int:
+    return COMPUTATION_SAYS_NO if any(worry.unsound for worry in results.worries) else DONE
+
+
+def _shown(path: Path) -> str:
+    try:
+        return str(path.resolve().relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
+
+
+def status(arguments: argparse.Namespace) -> int:
+    """Show where studies stand."""
+    from tamis.plan import print_status
+
+    return print_status(arguments.study)
+
+
+def report(arguments: argparse.Namespace) -> int:
+    """Rebuild the report alone."""
+    from tamis.report.page import write_report
+    from tamis.study.build import build
+    from tamis.study.reader import read, up_to_date
+    from tamis.study.stages import results
+
+    raw = read(arguments.study)
+    stale = [stage for stage, current in up_to_date(raw, "prediction").items() if not current]
+    if stale:
+        raise StudyError(
+            f"{raw.path.name}: {stale[0]} is not up to date; `tamis run {arguments.study}` first"
+        )
+    found = results(raw, build(raw))
+    write_report(found, found.folder / "report.html")
+    print(f"report: {_shown(found.folder / 'report.html')}")
+    return DONE
+
+
+def compare(arguments: argparse.Namespace) -> int:
+    """Weigh studies against each other."""
+    from tamis.study.reader import comparison_folder, read, read_comparison
+    from tamis.terminal import reporting, say, table
+
+    raws = [read(path) for path in arguments.studies]
+    record = read_comparison(raws)
+    if record is None:
+        from tamis.study.compare import compare_studies
+
+        with reporting(arguments.json) as progress:
+            compare_studies(raws, executor=_jobs(arguments), progress=progress)
+        record = read_comparison(raws)
+        assert record is not None
+    table(record["columns"], record["rows"])
+    for check in record["nested"]:
+        sides = " against ".join(
+            f"{v:+.2f} ± {e:.2f}" for v, e in (check["by_evidence"], check["by_density"])
+        )
+        held = f"{check['inner']} is {check['outer']} with {check['parameter']} = {check['value']:g}"
+        verdict = "agree" if check["agrees"] else "DISAGREE"
+        say(f"{held}: log Bayes factor {sides} from the posterior density ({verdict})")
+    for worry in record["worries"]:
+        say(f"{'!!' if worry['serious'] else ' -'} {worry['text']}")
+    say(f"report: {_shown(comparison_folder(raws) / 'report.html')}")
+    return COMPUTATION_SAYS_NO if any(worry["unsound"] for worry in record["worries"]) else DONE
+
+
+def sim(arguments: argparse.Namespace) -> int:
+    """List, describe or run simulators."""
+    from tamis.simulation import builtins, find
+    from tamis.terminal import say, table
+
+    if arguments.name is None:
+        table(("simulator", "what it is"), list(builtins().items()))
+        say('\nIn a study file: simulator = "tamis:NAME". `tamis sim NAME` describes one.')
+        return DONE
+    name = arguments.name if ":" in arguments.name else f"tamis:{arguments.name}"
+    simulator = find(name, Path.cwd())
+    if not arguments.inputs:
+        say(f"{simulator.name} (version {simulator.version})\n{simulator.doc}\n")
+        ports = simulator.inputs.values()
+        table(("input", "default", "unit", "meaning"), [(p.name, p.default, p.unit, p.doc) for p in ports])
+        say()
+        table(("output", "unit", "meaning"), [(p.name, p.unit, p.doc) for p in simulator.outputs.values()])
+        return DONE
+    return _run_once(simulator, [pair.partition("=") for pair in arguments.inputs])
+
+
+def _run_once(simulator: object, pairs: Sequence[tuple[str, str, str]]) -> int:
+    import tempfile
+    import time
+    from typing import Any
+
+    from tamis.terminal import duration, say, table
+
+    chosen: Any = simulator
+    inputs: dict[str, float | str] = {}
+    for key, equals, value in pairs:
+        if not equals:
+            raise StudyError(f'"{key}": expected key=value')
+        try:
+            inputs[key] = float(value)
+        except ValueError:
+            inputs[key] = value
+    start = time.perf_counter()
+    with tempfile.TemporaryDirectory() as scratch:
+        try:
+            outputs = chosen.run(inputs, Path(scratch))
+        except SimulationError as error:
+            say(f"the simulator says no: {error}")
+            return COMPUTATION_SAYS_NO
+    rows = []
+    for name, array in outputs.items():
+        shown = (
+            f"{float(array):.6g}"
+            if array.ndim == 0
+            else f"{array.shape} from {array.min():.4g} to {array.max():.4g}"
+        )
+        rows.append((name, shown, chosen.outputs[name].unit))
+    table(("output", "value", "unit"), rows)
+    say(f"in {duration(time.perf_counter() - start)} (compilation included the first time)")
+    return DONE

@@ -1,0 +1,164 @@
+"""What a study will do and cost before it runs, and where it stands while it does."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+
+from tamis.errors import SimulationError, StudyError
+from tamis.simulation import batched
+from tamis.store import RunStore, run_key
+from tamis.study.build import Study, build
+from tamis.study.reader import Raw, read, read_manifest, up_to_date
+from tamis.terminal import duration, say, table
+
+_CALLS_A_SAMPLE = 150  # likelihood calls a posterior sample costs, roughly; measured on the examples
+_MOST_STORED = 100_000  # runs that sampling a simulator without a batch door may leave in the store
+
+
+def print_plan(path: Path) -> int:
+    """Validate a study, run one point, time it, and say what the whole will take."""
+    raw = read(path)
+    study = build(raw)
+    say(f"{raw.path.name}: {study.title}")
+    roles = [(p.name, p.unit, _role(study, p.name), *_range(p.prior)) for p in study.space.parameters]
+    table(("parameter", "unit", "role", "5 % of prior", "95 %"), roles)
+    tests = [(s.name, s.use, len(s.experiments), _numbers(s)) for s in study.series]
+    table(("series", "use", "conditions", "numbers observed"), tests)
+    seconds, size = _one_point(study)
+    n = study.settings.n_design * study.settings.replicates * len(study.experiments)
+    say(f"one run takes {duration(seconds)} and leaves {size / 1024:.0f} kB")
+    if n:
+        say(f"design: {n} runs, about {duration(n * seconds)} on one core, {n * size / 1e6:.1f} MB stored")
+    _print_sampling(study)
+    _print_states(raw)
+    return 0
+
+
+def _role(study: Study, name: str) -> str:
+    return "input of the simulator" if name in study.simulator.inputs else "error model"
+
+
+def _range(prior: object) -> tuple[float, float]:
+    low, high = prior.ppf(np.array([0.05, 0.95]))  # type: ignore[attr-defined]
+    return float(low), float(high)
+
+
+def _numbers(series: object) -> int:
+    return sum(o.size for e in series.experiments for o in e.observations)  # type: ignore[attr-defined]
+
+
+def _one_point(study: Study) -> tuple[float, int]:
+    space = study.model_space
+    middle = space.from_unit(np.full((1, space.dim), 0.5))[0]
+    experiment = study.series[0].experiments[0]
+    inputs = study.forward(experiment).inputs(middle)
+    with tempfile.TemporaryDirectory() as scratch:
+        try:
+            study.simulator.run(inputs, Path(scratch))
+            start = time.perf_counter()
+            outputs = study.simulator.run(inputs, Path(scratch))
+        except SimulationError as error:
+            raise StudyError(
+                f"the simulator fails in the middle of the prior, at {inputs}: {error}"
+            ) from error
+    seconds = time.perf_counter() - start
+    for observation in experiment.observations:
+        try:
+            found = observation.observable(outputs)
+        except SimulationError as error:
+            raise StudyError(
+                f'{experiment.name}, {observation.label}: {error}; check the data\'s abscissa, or extend = "hold"'
+            ) from error
+        if len(found) != observation.size:
+            raise StudyError(
+                f"{experiment.name}, {observation.label}: the model gives {len(found)} numbers, "
+                f"the data {observation.size}"
+            )
+    return seconds, sum(array.nbytes for array in outputs.values())
+
+
+def _print_sampling(study: Study) -> None:
+    tests = [e for s in study.series if s.use == "calibrate" for e in s.experiments]
+    if not tests:
+        return
+    forwards = [study.forward(e) for e in tests]
+    calls = _CALLS_A_SAMPLE * study.settings.n_samples
+    door = batched(study.simulator, {name for f in forwards for name in f.needs})
+    if door is None:
+        runs = calls * len(tests)
+        if runs > _MOST_STORED:
+            raise StudyError(
+                f"sampling {study.simulator.name} directly would store about {runs:,} runs, "
+                f"more than {_MOST_STORED:,}; "
+                "give it a batch door (@simulator.batch), lower [inference] n, or wait for surrogates"
+            )
+        say(f"posterior: about {runs:,} runs, every one stored")
+        return
+    from tamis.inference.likelihood import Likelihood
+
+    likelihood = Likelihood(study.space, tuple((f.experiment, f) for f in forwards))
+    x = study.space.sample(1000, np.random.default_rng(0))
+    likelihood(x)
+    start = time.perf_counter()
+    likelihood(x)
+    each = (time.perf_counter() - start) / len(x)
+    say(
+        f"posterior: {study.settings.n_samples} samples, about {calls:,} likelihoods of {duration(each)}: "
+        f"{duration(calls * each)}"
+    )
+
+
+def _print_states(raw: Raw) -> None:
+    states = up_to_date(raw)
+    seconds = read_manifest(raw.results).get("stages", {})
+    rows = [
+        (s, "up to date" if good else "to do", seconds.get(s, {}).get("seconds"))
+        for s, good in states.items()
+    ]
+    table(("stage", "state", "seconds last time"), rows)
+
+
+def print_status(path: Path | None) -> int:
+    """Show stages, runs and time left of one study, or of all below this folder."""
+    if path is not None:
+        return _print_one(read(path))
+    found = [p for p in sorted(Path().rglob("*.toml")) if _is_study(p)]
+    if not found:
+        raise StudyError("no study file below this folder; `tamis new ball` makes one")
+    for each in found:
+        _print_one(read(each))
+    return 0
+
+
+def _is_study(path: Path) -> bool:
+    if any(part.startswith(".") for part in path.parts):
+        return False
+    text = path.read_text(encoding="utf-8", errors="replace")
+    return any(line.replace(" ", "").startswith("tamis=") for line in text.splitlines()) and "[model" in text
+
+
+def _print_one(raw: Raw) -> int:
+    say(f"{raw.path}")
+    _print_states(raw)
+    study = build(raw)
+    if not study.runs.is_dir() or not study.experiments:
+        return 0
+    from tamis.study.stages import design_inputs
+
+    with RunStore(study.runs) as store:
+        asked = {run_key(study.simulator, point) for point in design_inputs(study)}
+        stored = store.get_many(list(asked))
+    states = Counter(run.status for run in stored.values())
+    left = len(asked) - len(stored)
+    spent = [run.seconds for run in stored.values() if run.status == "done" and run.seconds == run.seconds]
+    rest = f", about {duration(left * sum(spent) / len(spent))} of one core left" if left and spent else ""
+    failed = len(stored) - states["done"]
+    say(f"runs: {states['done']} done, {failed} failed, {left} left{rest}")
+    for reason, times in Counter(run.error for run in stored.values() if run.status != "done").most_common(5):
+        say(f"  {times} x {reason}")
+    return 0

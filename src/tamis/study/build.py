@@ -1,0 +1,244 @@
+"""From the tables of a study file to the objects of tamis.
+
+Names resolved, files read, roles of parameters deduced.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from tamis.errors import StudyError, TamisError, nearest
+from tamis.experiment import Experiment
+from tamis.inference.likelihood import Direct
+from tamis.marginals import LAWS
+from tamis.simulation import Simulator, find
+from tamis.space import Parameter, Space
+from tamis.store import RunStore
+from tamis.study.artifacts import Reference, Results
+from tamis.study.reader import Raw, Stage, read
+from tamis.study.schema import ParameterTable, StudyFile, validate
+from tamis.study.series import Builder, Series
+from tamis.types import Array, Inputs, Progress
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How the stages are to be run."""
+
+    design: str
+    n_design: int
+    replicates: int
+    n_samples: int
+    on_crash: Literal["stop", "reject"]
+    timeout: float | None
+
+
+@dataclass(frozen=True)
+class Study:
+    """One model, its unknowns, the tests it is held against, and what is asked of it."""
+
+    path: Path
+    title: str
+    seed: int
+    simulator: Simulator
+    space: Space
+    series: tuple[Series, ...]
+    fixed: Inputs
+    settings: Settings
+    references: tuple[Reference, ...]
+    text: str
+    parents: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def load(cls, path: Path | str) -> Study:
+        """Read, check and build a study file."""
+        return build(read(Path(path)))
+
+    @property
+    def experiments(self) -> tuple[Experiment, ...]:
+        """All tests, calibrated and held out, in the order of the file."""
+        return tuple(e for s in self.series if s.use != "predict" for e in s.experiments)
+
+    @property
+    def model_space(self) -> Space:
+        """The unknowns that are inputs of the simulator."""
+        return self.space.subset([name for name in self.space.names if name in self.simulator.inputs])
+
+    @property
+    def results(self) -> Path:
+        """Folder of this study's results."""
+        return self.path.parent / "results" / self.path.stem
+
+    @property
+    def runs(self) -> Path:
+        """Folder of the run store, shared by all studies of the directory."""
+        return self.path.parent / "runs"
+
+    def run(
+        self, upto: Stage = "report", *, executor: Executor | int = 1, progress: Progress | None = None
+    ) -> Results:
+        """Bring every stage up to ``upto`` up to date."""
+        from tamis.study.stages import run
+
+        return run(read(self.path), self, upto, executor=executor, progress=progress)
+
+    def forward(
+        self, experiment: Experiment, store: RunStore | None = None, executor: Executor | int = 1
+    ) -> Direct:
+        """Return the simulator as a forward model of one experiment."""
+        reads = self.model_space.names
+        timeout, on_crash = self.settings.timeout, self.settings.on_crash
+        return Direct(self.simulator, experiment, reads, self.fixed, store, executor, timeout, on_crash)
+
+
+def build(raw: Raw) -> Study:
+    """Build a study from its parsed file."""
+    file = validate(raw)
+    fail = _Fault(raw.path.name)
+    try:
+        simulator: Simulator = find(file.model.simulator, raw.base)
+    except StudyError as error:
+        raise fail("model.simulator", str(error)) from error
+    fixed = _fixed(fail, raw.base, simulator, file.model.inputs)
+    space = _space(fail, file, simulator)
+    for name in fixed:
+        if name in space.names:
+            raise fail(f"model.inputs.{name}", "is also a parameter; remove one of the two")
+    builder = Builder(fail, raw, simulator, space, fixed)
+    series = builder.series(file)
+    _no_idle_parameter(fail, space, simulator, series)
+    if not any(s.use == "calibrate" for s in series) and not any(s.use == "predict" for s in series):
+        raise fail("experiment", "a study needs at least one [[experiment]] or one [[predict]]")
+    settings = Settings(
+        file.design.method,
+        file.design.n,
+        file.design.replicates,
+        file.inference.n,
+        file.inference.on_crash,
+        None if file.model.timeout is None else float(file.model.timeout),
+    )
+    references = tuple(_reference(fail, i, r, space) for i, r in enumerate(file.reference))
+    title = file.title or raw.path.stem
+    return Study(
+        raw.path.resolve(),
+        title,
+        file.seed,
+        simulator,
+        space,
+        series,
+        fixed,
+        settings,
+        references,
+        raw.text,
+        raw.parents,
+    )
+
+
+class _Fault:
+    """Make errors that name the file and the field."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+
+    def __call__(self, field: str, message: str) -> StudyError:
+        return StudyError(f"{self.file}: {field}: {message}")
+
+
+def _fixed(fail: _Fault, base: Path, simulator: Simulator, inputs: Mapping[str, Any]) -> Inputs:
+    fixed: dict[str, Any] = {}
+    for name, value in inputs.items():
+        if name not in simulator.inputs:
+            message = f'simulator {simulator.name} has no input "{name}"{nearest(name, simulator.inputs)}'
+            raise fail(f"model.inputs.{name}", message)
+        fixed[name] = str((base / str(value)).resolve()) if simulator.inputs[name].kind == "file" else value
+    return fixed
+
+
+def _space(fail: _Fault, file: StudyFile, simulator: Simulator) -> Space:
+    parameters = tuple(_parameter(fail, name, table) for name, table in file.parameters.items())
+    for parameter in parameters:
+        port = simulator.inputs.get(parameter.name)
+        where = f"parameters.{parameter.name}"
+        if port is None:
+            continue
+        if port.kind != "number":
+            raise fail(
+                where,
+                f"input {port.name} of {simulator.name} is a {port.kind}, not a number; it cannot be sampled",
+            )
+        if parameter.unit and port.unit and parameter.unit != port.unit:
+            message = f'unit "{parameter.unit}", but {simulator.name} takes "{port.unit}"; convert the prior'
+            raise fail(f"{where}.unit", message)
+        if port.bounds:
+            low, high = (float(v) for v in parameter.prior.ppf(np.array([0.0, 1.0])))
+            if low < port.bounds[0] - 1e-12 * abs(low) or high > port.bounds[1] + 1e-12 * abs(high):
+                message = f"the prior reaches from {low:g} to {high:g}, outside the {list(port.bounds)}"
+                raise fail(where, f"{message} that {simulator.name} takes; narrow or cut it (truncnormal)")
+    units = {
+        p.name: p.unit or (simulator.inputs[p.name].unit if p.name in simulator.inputs else "")
+        for p in parameters
+    }
+    parameters = tuple(Parameter(p.name, p.prior, units[p.name], p.label) for p in parameters)
+    return Space(parameters, _correlation(fail, file, [p.name for p in parameters]))
+
+
+def _parameter(fail: _Fault, name: str, table: ParameterTable) -> Parameter:
+    where = f"parameters.{name}"
+    if table.prior not in LAWS:
+        raise fail(f"{where}.prior", f'no law "{table.prior}"{nearest(table.prior, LAWS)}')
+    law = LAWS[table.prior]
+    wanted = inspect.signature(law).parameters
+    given = dict(table.model_extra or {})
+    for key, value in given.items():
+        if key not in wanted:
+            raise fail(where, f'law {table.prior} has no "{key}"{nearest(key, [*wanted, "unit", "label"])}')
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise fail(f"{where}.{key}", f"expected a number, found {value!r}")
+    missing = [key for key, p in wanted.items() if p.default is p.empty and key not in given]
+    if missing:
+        raise fail(where, f"law {table.prior} needs {', '.join(missing)}")
+    try:
+        prior = law(**{key: float(value) for key, value in given.items()})
+    except TamisError as error:
+        raise fail(where, str(error)) from error
+    return Parameter(name, prior, table.unit, table.label)
+
+
+def _correlation(fail: _Fault, file: StudyFile, names: list[str]) -> Array | None:
+    if not file.correlation:
+        return None
+    matrix = np.eye(len(names))
+    for i, pair in enumerate(file.correlation):
+        for name in pair.between:
+            if name not in names:
+                raise fail(f"correlation[{i}].between", f'no parameter "{name}"{nearest(name, names)}')
+        if len(set(pair.between)) != 2:
+            raise fail(f"correlation[{i}].between", "expected two different parameters")
+        a, b = (names.index(name) for name in pair.between)
+        matrix[a, b] = matrix[b, a] = pair.value
+    return matrix
+
+
+def _no_idle_parameter(fail: _Fault, space: Space, simulator: Simulator, series: tuple[Series, ...]) -> None:
+    read_by_noise = {n for s in series for e in s.experiments for o in e.observations for n in o.noise.reads}
+    for name in space.names:
+        if name not in simulator.inputs and name not in read_by_noise:
+            message = f"read by nobody: neither an input of {simulator.name} nor named by an error model"
+            raise fail(f"parameters.{name}", message + nearest(name, simulator.inputs))
+
+
+def _reference(fail: _Fault, i: int, table: Any, space: Space) -> Reference:
+    for key in ("mean", "cov"):
+        for name in getattr(table, key):
+            if name not in space.names:
+                raise fail(
+                    f"reference[{i}].{key}.{name}", f'no parameter "{name}"{nearest(name, space.names)}'
+                )
+    return Reference(table.source, table.log_evidence, dict(table.mean), dict(table.cov))

@@ -1,0 +1,170 @@
+"""What to worry about, and the verdict: the few sentences a reader needs before any figure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from tamis.inference.posterior import Posterior
+from tamis.study.artifacts import DesignRuns, Panel, Worry
+
+_EDGE = 0.02  # the outermost part of the prior at each end ...
+_LEANING = 0.08  # ... and the share of the posterior there that counts as leaning against the bound
+_UNMIXED = 0.3  # correlation with the beginning of the last stage beyond which a population has not mixed
+_FEW_DRAWS = 400  # effective draws below which the tails of an interval are poorly known
+
+
+def worries(
+    design: DesignRuns | None,
+    posterior: Posterior | None,
+    panels: Sequence[Panel] | None,
+    heard: Sequence[str],
+) -> list[Worry]:
+    """Collect everything a reader of the results should worry about, the serious first."""
+    found = [Worry(text) for text in heard]
+    if design is not None:
+        found += _failed_runs(design)
+    if posterior is not None:
+        found += _sampler(posterior)
+        found += _leaning(posterior)
+        found += _uninformed(posterior)
+    for panel in panels or ():
+        found += _misfit(panel)
+    return sorted(found, key=lambda worry: not worry.serious)
+
+
+def _failed_runs(design: DesignRuns) -> list[Worry]:
+    runs = [run for row in design.runs for run in row]
+    bad = [run for run in runs if run.status != "done"]
+    if not bad:
+        return []
+    reason, times = Counter(run.error.split("\n")[0][:120] for run in bad).most_common(1)[0]
+    share = len(bad) / len(runs)
+    text = (
+        f"{len(bad)} of {len(runs)} design runs failed ({share:.0%}); most often: {reason} ({times} times)."
+    )
+    return [Worry(text, serious=share > 0.2)]
+
+
+def _sampler(posterior: Posterior) -> list[Worry]:
+    found = []
+    ess = posterior.diagnostics.get("ess")
+    if ess is not None and np.min(ess) < _FEW_DRAWS:
+        name = posterior.space.names[int(np.argmin(ess))]
+        few = bool(np.min(ess) < 100)
+        text = f"Only {np.min(ess):.0f} effective draws of {name}; raise [inference] n."
+        found.append(Worry(text, serious=few, unsound=few))
+    memory = posterior.diagnostics.get("memory")
+    if memory is not None and memory[-1] > _UNMIXED:
+        text = f"The sampler did not mix: {memory[-1]:.2f} of the last stage's beginning is left; raise [inference] n."
+        found.append(Worry(text, serious=True, unsound=True))
+    disagreement = posterior.diagnostics.get("disagreement")
+    if disagreement is not None and disagreement > 4:
+        text = (
+            f"Two estimates of the log evidence differ by {float(disagreement):.1f} of their standard errors."
+        )
+        found.append(Worry(text, serious=True))
+    if posterior.log_evidence is not None and posterior.log_evidence[1] > 0.5:
+        found.append(
+            Worry(
+                f"The log evidence is known only to ±{posterior.log_evidence[1]:.2f}; "
+                "raise [inference] n before comparing models."
+            )
+        )
+    return found
+
+
+def _leaning(posterior: Posterior) -> list[Worry]:
+    found = []
+    for i, parameter in enumerate(posterior.space.parameters):
+        low, high = (float(v) for v in parameter.prior.ppf(np.array([0.0, 1.0])))
+        u = np.asarray(parameter.prior.cdf(posterior.flat[:, i]))
+        for side, edge, share in (
+            ("lower", low, (u < _EDGE).mean()),
+            ("upper", high, (u > 1 - _EDGE).mean()),
+        ):
+            if np.isfinite(edge) and share > _LEANING:
+                where = f"{parameter.name} leans against the {side} bound of its prior ({edge:g}"
+                unit = f" {parameter.unit}" if parameter.unit else ""
+                found.append(
+                    Worry(
+                        f"{where}{unit}): {share:.0%} of the posterior lies in the outermost {_EDGE:.0%} of the prior."
+                    )
+                )
+    return found
+
+
+def _uninformed(posterior: Posterior) -> list[Worry]:
+    table = posterior.summary()
+    names = [
+        name
+        for name, gain in zip(table.column("parameter"), table.column("narrowing"), strict=True)
+        if gain < 0.1
+    ]
+    if not names:
+        return []
+    return [
+        Worry(
+            f"The data say next to nothing about {', '.join(names)}: the posterior is as wide as the prior."
+        )
+    ]
+
+
+def _misfit(panel: Panel) -> list[Worry]:
+    found = []
+    name = f"{panel.series}, {panel.label}"
+    measured = int(np.isfinite(panel.y).sum())
+    if panel.use == "validate" and measured and panel.coverage < 0.7:
+        text = f"{name}: {panel.coverage:.0%} of {measured} held-out measurements lie inside the 90 % band."
+        found.append(Worry(text, serious=measured >= 5 and panel.coverage < 0.5))
+    if panel.use == "calibrate" and measured >= 5 and panel.coverage < 0.7:
+        found.append(
+            Worry(
+                f"{name}: only {panel.coverage:.0%} of {measured} measurements lie inside the 90 % band.",
+                serious=True,
+            )
+        )
+    if len(panel.autocorrelation) > 1 and abs(panel.autocorrelation[1]) > panel.white_limit:
+        rho = panel.autocorrelation[1]
+        text = (
+            f"{name}: the residuals are coloured (autocorrelation {rho:.2f} at lag 1) but the error model is white; "
+            'intervals are too narrow. Use kind = "correlated".'
+        )
+        found.append(Worry(text, serious=True))
+    if panel.failed:
+        found.append(
+            Worry(
+                f"{name}: the simulator failed at {panel.failed} of {panel.failed + len(panel.draws)} posterior draws."
+            )
+        )
+    return found
+
+
+def verdict(posterior: Posterior | None, panels: Sequence[Panel] | None, found: Sequence[Worry]) -> str:
+    """Say in one sentence what came out."""
+    if posterior is None:
+        n = len(panels or ())
+        return f"The prior was propagated through {n} prediction{'s' if n > 1 else ''}; there are no data."
+    gains = posterior.summary().column("narrowing")
+    informed = sum(gain > 0.5 for gain in gains)
+    parts = [f"The data narrow {informed} of {len(gains)} parameters by more than half"]
+    for use, words in (
+        ("calibrate", "the calibrated model covers {} of {} measurements"),
+        ("validate", "and {} of {} held-out ones"),
+    ):
+        mine = [p for p in panels or () if p.use == use and np.isfinite(p.coverage)]
+        total = sum(int(np.isfinite(p.y).sum()) for p in mine)
+        if total:
+            inside = sum(round(p.coverage * np.isfinite(p.y).sum()) for p in mine)
+            parts.append(words.format(inside, total))
+    text = (
+        "; ".join(parts[:2])
+        + (" " + parts[2] if len(parts) > 2 else "")
+        + (" with its 90 % band" if len(parts) > 1 else "")
+    )
+    serious = sum(worry.serious for worry in found)
+    return (
+        f"{text}; {serious} serious reservation{'s' if serious > 1 else ''} below." if serious else f"{text}."
+    )

@@ -1,0 +1,189 @@
+"""Comparing studies of the same measurements.
+
+Evidences weighed, predictions mixed, nested models checked against each other.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tamis.errors import StudyError
+from tamis.files import replacing
+from tamis.inference.posterior import Posterior
+from tamis.inference.selection import compare, nested_check
+from tamis.prediction import Predictive, mix
+from tamis.space import Space
+from tamis.study.artifacts import Comparison, NestedCheck, Panel, Results, Worry, save_panels
+from tamis.study.build import Study, build
+from tamis.study.panels import make_panel
+from tamis.study.reader import STAGES, Raw, comparison_folder, comparison_hash
+from tamis.study.stages import run
+from tamis.types import Progress
+
+
+def compare_studies(
+    raws: Sequence[Raw], *, executor: Executor | int = 1, progress: Progress | None = None
+) -> Comparison:
+    """Bring every study up to date, weigh them and write the comparison's own report."""
+    stems = [raw.path.stem for raw in raws]
+    if len(set(stems)) < len(stems) or len(stems) < 2:
+        raise StudyError(f"compare needs two or more different studies, found {', '.join(stems)}")
+    studies = [build(raw) for raw in raws]
+    _same_measurements(studies)
+    results = [
+        run(raw, study, executor=executor, progress=_named(raw.path.stem, progress))
+        for raw, study in zip(raws, studies, strict=True)
+    ]
+    posteriors: dict[str, Posterior] = {}
+    for stem, found in zip(stems, results, strict=True):
+        if found.posterior is None:
+            raise StudyError(f"{stem}: has no [[experiment]] to calibrate with, so no evidence to compare")
+        posteriors[stem] = found.posterior
+    table = compare(posteriors)
+    evidence = np.array(table.column("log evidence"))
+    nested = _nested(stems, studies, list(posteriors.values()))
+    rng = np.random.default_rng([studies[0].seed, len(STAGES)])
+    panels = _mixed(results, table.column("probability"), rng)
+    folder = comparison_folder(raws)
+    comparison = Comparison(
+        tuple(stems),
+        tuple(results),
+        table,
+        evidence[:, None] - evidence[None, :],
+        tuple(nested),
+        tuple(panels),
+        tuple(_worries(results, stems, nested)),
+        folder,
+    )
+    folder.mkdir(parents=True, exist_ok=True)
+    save_panels(folder / "prediction.npz", panels)
+    from tamis.report.comparison import write_comparison
+
+    write_comparison(comparison, folder / "report.html")
+    record = {
+        "hash": comparison_hash(raws),
+        "columns": table.columns,
+        "rows": table.rows,
+        "nested": [vars(check) for check in nested],
+        "worries": [vars(worry) for worry in comparison.worries],
+    }
+    with replacing(folder / "comparison.json") as stream:
+        stream.write(json.dumps(record, indent=1).encode())
+    return comparison
+
+
+def _named(stem: str, progress: Progress | None) -> Progress | None:
+    """Say in the news whose they are."""
+    return progress and (lambda event: progress(replace(event, task=f"{stem} {event.task}")))
+
+
+def _same_measurements(studies: Sequence[Study]) -> None:
+    """Refuse to weigh models against different data."""
+    first = _measurements(studies[0])
+    for study in studies[1:]:
+        other = _measurements(study)
+        if other != first:
+            odd = sorted(set(first) ^ set(other)) or [name for name in first if first[name] != other[name]]
+            raise StudyError(
+                f"{study.path.name} and {studies[0].path.name} are not held against the same measurements "
+                f"(they differ in {odd[0]}); put the experiments in one file that both extend"
+            )
+
+
+def _measurements(study: Study) -> dict[str, bytes]:
+    tests = [e for s in study.series if s.use == "calibrate" for e in s.experiments]
+    return {f"{e.name}/{o.label}": np.asarray(o.y).tobytes() for e in tests for o in e.observations}
+
+
+def _nested(
+    stems: Sequence[str], studies: Sequence[Study], posteriors: Sequence[Posterior]
+) -> list[NestedCheck]:
+    found = []
+    for i, inner in enumerate(studies):
+        for j, outer in enumerate(studies):
+            held = held_parameter(inner, outer)
+            if held is None:
+                continue
+            name, value = held
+            by_z, by_z_error, by_p, by_p_error = nested_check(posteriors[i], posteriors[j], name, value)
+            agrees = abs(by_z - by_p) <= 2 * math.hypot(by_z_error, by_p_error)
+            sides = (by_z, by_z_error), (by_p, by_p_error)
+            found.append(NestedCheck(stems[i], stems[j], name, value, *sides, agrees))
+    return found
+
+
+def held_parameter(inner: Study, outer: Study) -> tuple[str, float] | None:
+    """Return the one parameter of the outer model that the inner one holds fixed, if all else is the same."""
+    extra = [name for name in outer.space.names if name not in inner.space.names]
+    same_code = (inner.simulator.name, inner.simulator.version) == (
+        outer.simulator.name,
+        outer.simulator.version,
+    )
+    if len(extra) != 1 or not same_code or len(inner.space.names) != len(outer.space.names) - 1:
+        return None
+    name = extra[0]
+    if name not in inner.simulator.inputs:
+        return None
+    value = inner.fixed.get(name, inner.simulator.inputs[name].default)
+    others = {key: v for key, v in inner.fixed.items() if key != name}
+    if not isinstance(value, (int, float)) or others != dict(outer.fixed):
+        return None
+    same = _priors(outer.space.subset(inner.space.names)) == _priors(inner.space)
+    return (name, float(value)) if same and outer.space.correlation is None else None
+
+
+def _priors(space: Space) -> list[tuple[float, ...]]:
+    at = np.linspace(0.05, 0.95, 19)
+    return [tuple(np.asarray(p.prior.ppf(at)).tolist()) for p in space.parameters]
+
+
+def _mixed(results: Sequence[Results], weights: Sequence[float], rng: np.random.Generator) -> list[Panel]:
+    """Mix the panels that all studies have, over the same abscissa and without a restriction to part of a posterior."""
+    by_name = [{(p.series, p.label): p for p in found.panels or () if not p.condition} for found in results]
+    mixed = []
+    for key, first in by_name[0].items():
+        panels = [mine.get(key) for mine in by_name]
+        same = [p for p in panels if p is not None and np.array_equal(p.x, first.x)]
+        if len(same) < len(results):
+            continue
+        parts = [Predictive(p.x, p.model, p.draws, p.error_var, p.failed) for p in same]
+        words: dict[str, Any] = {
+            "series": first.series,
+            "label": first.label,
+            "use": first.use,
+            "synthetic": first.synthetic,
+            "xlabel": first.xlabel,
+            "ylabel": first.ylabel,
+            "share": 1.0,
+            "condition": "",
+            "y_sd": first.y_sd,
+            "overlay": first.overlay,
+        }
+        nothing = np.empty((0, len(first.x)))
+        mixed.append(make_panel(mix(parts, weights, rng), y=first.y, white=False, prior=nothing, **words))
+    return mixed
+
+
+def _worries(results: Sequence[Results], stems: Sequence[str], nested: Sequence[NestedCheck]) -> list[Worry]:
+    found = [
+        Worry(f"{stem}: {w.text}", w.serious, w.unsound)
+        for stem, each in zip(stems, results, strict=True)
+        for w in each.worries
+        if w.serious
+    ]
+    for check in nested:
+        if not check.agrees:
+            text = (
+                f"{check.inner} is {check.outer} with {check.parameter} = {check.value:g}, but the evidences differ by "
+                f"{check.by_evidence[0]:.2f} ± {check.by_evidence[1]:.2f} where the posterior density asks for "
+                f"{check.by_density[0]:.2f} ± {check.by_density[1]:.2f}."
+            )
+            found.append(Worry(text, serious=True))
+    return found

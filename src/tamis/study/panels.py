@@ -1,0 +1,194 @@
+"""From a posterior to the pictures of data and model.
+
+Predictions of every series, and how the measurements sit in them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from typing import Any
+
+import numpy as np
+
+from tamis.errors import TamisError
+from tamis.experiment import Observation
+from tamis.inference.posterior import Posterior
+from tamis.noise import Known, Sum
+from tamis.prediction import Predictive, predict_series
+from tamis.simulation import batched
+from tamis.store import RunStore
+from tamis.study.artifacts import Panel
+from tamis.study.build import Study
+from tamis.study.series import Series
+from tamis.types import Array, Generator
+
+_QUICK, _SLOW = 1000, 200  # draws where the simulator has a batch door, and where every draw is a run
+_ENOUGH = 8  # measurements along an abscissa before an autocorrelation says anything
+
+
+def series_panels(
+    study: Study,
+    series: Series,
+    posterior: Posterior | None,
+    prior: Sequence[Array],
+    store: RunStore,
+    executor: Executor | int,
+    rng: Generator,
+) -> list[Panel]:
+    """Predict one series and return a panel for each of its observations.
+
+    ``prior`` holds the design's observables.
+    """
+    forwards = [study.forward(e, store, executor) for e in series.experiments]
+    needs = {name for forward in forwards for name in forward.needs}
+    n = series.draws or (_QUICK if batched(study.simulator, needs) else _SLOW)
+    draws, share = None, 1.0
+    if posterior is not None:
+        inside = posterior.where(series.where or {})
+        share = float(inside.mean())
+        if not inside.any():
+            raise TamisError(f"{series.name}: no posterior draw lies in {condition(series)}; widen `where`")
+        rows = np.flatnonzero(inside)
+        draws = posterior.flat[rng.choice(rows, size=min(n, len(rows)), replace=False)]
+    source = study.space if posterior is None else posterior
+    predictive = predict_series(source, forwards, n=n, rng=rng, draws=draws)
+    panels = []
+    for j, observation in enumerate(series.experiments[0].observations):
+        columns = _columns(series, j)
+        order = np.argsort(series.values, kind="stable") if series.along else np.arange(len(columns))
+        columns = columns[order]
+        x = _abscissa(series, observation)[order]
+        mine = predictive.part(columns.tolist(), x)
+        same = [e.observations[j] for e in series.experiments]
+        y = np.hstack([np.atleast_2d(o.y) for o in same])[:, order]
+        y = y if np.isfinite(y).any() else np.empty((0, len(x)))
+        before = (
+            np.hstack([p[:, e.parts()[j]] for p, e in zip(prior, series.experiments, strict=True)])[:, order]
+            if prior
+            else None
+        )
+        panels.append(
+            make_panel(
+                mine,
+                series=series.name,
+                label=observation.label,
+                use=series.use,
+                synthetic=series.synthetic,
+                xlabel=_xlabel(study, series, observation),
+                ylabel=_titled(observation.label, observation.observable.unit),
+                share=share,
+                condition=condition(series),
+                y=y,
+                y_sd=_known_sd(same, len(x))[order] if len(y) else np.empty(0),
+                overlay=series.overlay[j] if series.overlay else np.empty((0, 3)),
+                prior=_prior_band(before, len(x)),
+                white=observation.noise.white,
+            )
+        )
+    return panels
+
+
+def make_panel(
+    predictive: Predictive, *, y: Array, white: bool, prior: Array, x: Array | None = None, **words: Any
+) -> Panel:
+    """Fill a panel from a prediction and the measurements on its abscissa."""
+    coord = predictive.coord if x is None else x
+    assert coord is not None
+    residual = np.empty(0)
+    correlation, limit = np.empty(0), math.nan
+    with np.errstate(invalid="ignore", divide="ignore"):
+        if len(y):
+            residual = (np.nanmean(y, axis=0) - predictive.mean) / predictive.sd_total
+    there = np.isfinite(residual)
+    if there.sum() >= _ENOUGH:
+        correlation = autocorrelation(residual[there])
+        limit = 2.576 / math.sqrt(there.sum()) if white else math.nan  # 99 % of white sequences stay inside
+    return Panel(
+        x=coord,
+        y=y,
+        prior=prior,
+        failed=predictive.failed,
+        coverage=predictive.coverage(y) if len(y) else math.nan,
+        white_limit=limit,
+        model=predictive.model,
+        draws=predictive.draws,
+        error_var=predictive.error_var,
+        mean=predictive.mean,
+        sd_model=predictive.sd_model,
+        sd_total=predictive.sd_total,
+        model_band=predictive.quantile((0.05, 0.95), total=False),
+        total_band=predictive.quantile((0.05, 0.95)),
+        residual=residual,
+        autocorrelation=correlation,
+        **words,
+    )
+
+
+def autocorrelation(residual: Array) -> Array:
+    """Autocorrelation of a sequence, up to a quarter of its length, starting with 1 at lag 0."""
+    centred = residual - residual.mean()
+    lags = min(len(residual) // 4, 40)
+    full = np.correlate(centred, centred, mode="full")[len(centred) - 1 :]
+    return np.asarray(full[: lags + 1] / full[0]) if full[0] > 0 else np.ones(1)
+
+
+def condition(series: Series) -> str:
+    """Say in words which part of the posterior a prediction is made from."""
+    return " and ".join(
+        f"{name} between {low:g} and {high:g}" for name, (low, high) in (series.where or {}).items()
+    )
+
+
+def _columns(series: Series, j: int) -> Any:
+    start = 0
+    found: list[int] = []
+    for experiment in series.experiments:
+        part = experiment.parts()[j]
+        found.extend(range(start + part.start, start + part.stop))
+        start += experiment.parts()[-1].stop
+    return np.array(found)
+
+
+def _abscissa(series: Series, observation: Observation) -> Array:
+    if series.along:
+        return np.array(series.values)
+    return observation.coord if observation.coord is not None else np.arange(observation.size, dtype=float)
+
+
+def _titled(name: str, unit: str) -> str:
+    return f"{name} [{unit}]" if unit else name
+
+
+def _xlabel(study: Study, series: Series, observation: Observation) -> str:
+    if series.along:
+        return _titled(series.along, study.simulator.inputs[series.along].unit)
+    if observation.coord is None:
+        return ""
+    along = getattr(observation.observable, "along", "")
+    port = study.simulator.outputs.get(along)
+    if type(observation.observable).__name__ == "Spectrum":
+        return "frequency [Hz]"
+    return _titled(along, port.unit) if port else ""
+
+
+def _known_sd(observations: Sequence[Observation], m: int) -> Array:
+    """Return the measurements' own standard deviations where the file gives them."""
+    found = []
+    for observation in observations:
+        parts = observation.noise.parts if isinstance(observation.noise, Sum) else (observation.noise,)
+        known = next((part for part in parts if isinstance(part, Known)), None)
+        found.append(
+            np.broadcast_to(
+                np.nan if known is None else np.asarray(known.sd, dtype=float), (observation.size,)
+            )
+        )
+    return np.concatenate(found)
+
+
+def _prior_band(before: Array | None, m: int) -> Array:
+    if before is None:
+        return np.empty((0, m))
+    good = before[np.isfinite(before).all(axis=1)]
+    return np.quantile(good, (0.05, 0.5, 0.95), axis=0) if len(good) else np.empty((0, m))

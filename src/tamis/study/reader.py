@@ -1,0 +1,328 @@
+"""Reading a study file as plain tables, and hashing what each stage depends on; standard library only.
+
+Whether a stage is up to date is decided here, on the parsed file and on file contents, before anything heavy
+is imported: that is why a second `tamis run` of an unchanged study takes a fraction of a second.
+"""
+
+from __future__ import annotations
+
+import ast
+import csv
+import hashlib
+import json
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from tamis._version import __version__
+from tamis.errors import StudyError, nearest
+
+Stage = Literal[
+    "design", "runs", "observables", "surrogate", "sensitivity", "posterior", "prediction", "report"
+]
+STAGES: tuple[Stage, ...] = get_args(Stage)
+_PACKAGE = Path(__file__).parent.parent
+_SHELL = (
+    "report",
+    "cli",
+    "sim",
+    "web",
+    "vv",
+    "terminal",
+)  # parts of tamis that no stage before the report depends on
+
+
+@dataclass(frozen=True)
+class Raw:
+    """A study file parsed but not yet understood.
+
+    Its tables, with those of the file it extends underneath.
+    """
+
+    path: Path
+    tables: dict[str, Any]
+    text: str
+    parents: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def base(self) -> Path:
+        """Return the folder that relative names start from."""
+        return self.path.parent
+
+    @property
+    def results(self) -> Path:
+        """Return the folder of this study's results."""
+        return self.base / "results" / self.path.stem
+
+    def table(self, name: str) -> dict[str, Any]:
+        """Return a table, empty if absent."""
+        value = self.tables.get(name, {})
+        return value if isinstance(value, dict) else {}
+
+    def tables_of(self, name: str) -> list[dict[str, Any]]:
+        """Return an array of tables, empty if absent."""
+        value = self.tables.get(name, [])
+        return [v for v in value if isinstance(v, dict)] if isinstance(value, list) else []
+
+
+def read(path: Path) -> Raw:
+    """Parse a study file and the one it extends."""
+    path = Path(path)
+    if path.is_dir():
+        path = path / "study.toml"
+    tables, text = _parse(path)
+    parent = tables.pop("extends", None)
+    if parent is None:
+        return Raw(path, tables, text)
+    if not isinstance(parent, str):
+        raise StudyError(f"{path.name}: extends: expected the name of one file, found {parent!r}")
+    below, parent_text = _parse(path.parent / parent)
+    if "extends" in below:
+        raise StudyError(f"{parent}: extends: a file that is extended may not extend another; merge the two")
+    return Raw(path, _merge(below, tables), text, ((parent, parent_text),))
+
+
+def _parse(path: Path) -> tuple[dict[str, Any], str]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        beside = [p.name for p in path.parent.glob("*.toml")] if path.parent.is_dir() else []
+        raise StudyError(f'no study file "{path}"{nearest(path.name, beside)}') from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise StudyError(f"{path} cannot be read as text: {error}") from error
+    try:
+        return tomllib.loads(text), text
+    except tomllib.TOMLDecodeError as error:
+        raise StudyError(f"{path.name} is not valid TOML: {error}") from error
+
+
+def _merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    """Merge tables key by key; anything else above replaces what is below."""
+    merged = dict(below)
+    for key, value in above.items():
+        old = merged.get(key)
+        merged[key] = _merge(old, value) if isinstance(value, dict) and isinstance(old, dict) else value
+    return merged
+
+
+def stage_hashes(raw: Raw) -> dict[Stage, str]:
+    """Hash the settings and inputs of every stage; an equal hash means that the stage need not run again."""
+    inputs_held = raw.table("model").get("inputs", {})
+    model = _digest(raw.table("model"), simulator_fingerprint(raw), _named_files(raw, inputs_held))
+    inputs = input_names(raw)
+    noisy = set(noise_parameters(raw))
+    feeds = {
+        name: law
+        for name, law in raw.table("parameters").items()
+        if (name in inputs if inputs is not None else name not in noisy)
+    }
+    tests = raw.tables_of("experiment")
+    imposed = [{k: v for k, v in t.items() if k not in ("observe", "use")} for t in tests]
+    calibrated = [t for t in tests if t.get("use", "calibrate") == "calibrate"]
+    common = (raw.tables.get("seed", 1), _core_code())
+    hashes: dict[Stage, str] = {}
+    correlation = raw.tables.get("correlation", [])
+    hashes["design"] = _digest(*common, feeds, correlation, raw.table("design"))
+    hashes["runs"] = _digest(hashes["design"], model, imposed, _named_files(raw, imposed))
+    hashes["observables"] = _digest(hashes["runs"], tests, _named_files(raw, tests))
+    hashes["surrogate"] = _digest(hashes["observables"], raw.table("surrogate"))
+    hashes["sensitivity"] = _digest(hashes["surrogate"], raw.table("sensitivity"))
+    unknowns = (raw.table("parameters"), correlation)
+    files = _named_files(raw, calibrated)
+    hashes["posterior"] = _digest(*common, model, *unknowns, calibrated, files, raw.table("inference"))
+    ahead = raw.tables_of("predict")
+    hashes["prediction"] = _digest(
+        hashes["posterior"], hashes["observables"], ahead, _named_files(raw, ahead)
+    )
+    hashes["report"] = _digest(hashes["prediction"], raw.text, raw.parents, _report_code())
+    return hashes
+
+
+def simulator_fingerprint(raw: Raw) -> str:
+    """Hash the sources behind the simulator a study names.
+
+    Its syntax tree for a user's file, all files of a built-in family.
+    """
+    name = str(raw.table("model").get("simulator", ""))
+    if name.startswith("tamis:"):
+        family = name.removeprefix("tamis:").partition(".")[0]
+        return _sources(family) if (_PACKAGE / "sim" / family).is_dir() else ""
+    path = raw.base / name.rpartition(":")[0]
+    if not path.is_file():
+        return name
+    try:
+        return hashlib.sha256(ast.dump(ast.parse(path.read_text(encoding="utf-8"))).encode()).hexdigest()
+    except (SyntaxError, UnicodeDecodeError) as error:
+        raise StudyError(f"{path.name} is not valid Python: {error}") from error
+
+
+def input_names(raw: Raw) -> set[str] | None:
+    """Read the names of the simulator's inputs from its source, without importing it.
+
+    None if that cannot be done.
+    """
+    file, _, function = str(raw.table("model").get("simulator", "")).rpartition(":")
+    path = raw.base / file
+    if file == "tamis":
+        family, _, function = function.partition(".")
+        path = _PACKAGE / "sim" / family / "simulators.py"
+    if not path.is_file():
+        return None
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef) and node.name == function:
+            return {argument.arg for argument in (*node.args.args, *node.args.kwonlyargs)}
+    return None
+
+
+def noise_parameters(raw: Raw) -> Iterator[str]:
+    """Yield the names that error models of the file read."""
+    for test in (*raw.tables_of("experiment"), *raw.tables_of("predict")):
+        for observe in test.get("observe", []):
+            noise = observe.get("noise", []) if isinstance(observe, dict) else []
+            for part in noise if isinstance(noise, list) else [noise]:
+                if isinstance(part, dict):
+                    for key in ("sd", "variance", "length"):
+                        if isinstance(part.get(key), str):
+                            yield part[key]
+
+
+def _digest(*parts: Any) -> str:
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _named_files(raw: Raw, value: Any) -> dict[str, str]:
+    """Hash the content of every file named anywhere in a table, or in a cell of a data file it names."""
+    found: dict[str, str] = {}
+    for text in _strings(value):
+        path = raw.base / text.partition(".py:")[0]
+        path = path.with_suffix(".py") if ".py:" in text else path
+        if not _is_file(path):
+            continue
+        found[text] = hashlib.sha256(path.read_bytes()).hexdigest()
+        if path.suffix == ".csv":
+            cells = {
+                c
+                for row in csv.reader(path.read_text(encoding="utf-8", errors="replace").splitlines())
+                for c in row
+            }
+            for cell in cells:
+                if "." in cell and not cell.replace(".", "").isdigit() and _is_file(raw.base / cell):
+                    found[cell] = hashlib.sha256((raw.base / cell).read_bytes()).hexdigest()
+    return found
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _strings(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _strings(item)
+
+
+@lru_cache
+def _core_code() -> str:
+    """Hash everything of tamis that computes.
+
+    A new version of the code brings every stage up to date again.
+    """
+    digest = hashlib.sha256(__version__.encode())
+    for path in sorted(_PACKAGE.rglob("*.py")):
+        if path.relative_to(_PACKAGE).parts[0].removesuffix(".py") not in _SHELL:
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+@lru_cache
+def _report_code() -> str:
+    digest = hashlib.sha256()
+    for path in sorted((_PACKAGE / "report").rglob("*")):
+        if path.suffix in (".py", ".html", ".css", ".js"):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+@lru_cache
+def _sources(family: str) -> str:
+    digest = hashlib.sha256()
+    for folder in (family, "common"):
+        for path in sorted((_PACKAGE / "sim" / folder).rglob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Read what the last run left, empty if there is none or if it cannot be read."""
+    try:
+        found = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+ARTIFACTS: dict[Stage, tuple[str, ...]] = {
+    "design": ("design.npz",),
+    "runs": ("runs.npz",),
+    "observables": ("observables.npz",),
+    "surrogate": (),
+    "sensitivity": (),
+    "posterior": ("posterior.npz",),
+    "prediction": ("prediction.npz",),
+    "report": ("report.html",),
+}
+
+
+def up_to_date(raw: Raw, upto: Stage = "report") -> dict[Stage, bool]:
+    """Say for each stage up to ``upto`` whether its hash and its files are those of the last run."""
+    done = read_manifest(raw.results).get("stages", {})
+    hashes = stage_hashes(raw)
+    return {
+        stage: done.get(stage, {}).get("hash") == hashes[stage]
+        and all((raw.results / name).is_file() for name in ARTIFACTS[stage])
+        for stage in STAGES[: STAGES.index(upto) + 1]
+        if applies(raw, stage)
+    }
+
+
+def applies(raw: Raw, stage: Stage) -> bool:
+    """Say whether a study has this stage.
+
+    None before the prediction without data, no surrogate where the simulator is sampled.
+    """
+    if stage in ("surrogate", "sensitivity"):
+        return False
+    calibrated = any(t.get("use", "calibrate") == "calibrate" for t in raw.tables_of("experiment"))
+    return calibrated or stage in ("prediction", "report")
+
+
+def comparison_folder(raws: Sequence[Raw]) -> Path:
+    """Return the folder of a comparison's results."""
+    return raws[0].base / "results" / ("compare-" + "-".join(raw.path.stem for raw in raws))
+
+
+def comparison_hash(raws: Sequence[Raw]) -> str:
+    """Hash what a comparison depends on: everything its studies' reports do."""
+    return _digest([stage_hashes(raw)["report"] for raw in raws])
+
+
+def read_comparison(raws: Sequence[Raw]) -> dict[str, Any] | None:
+    """Read the record of the last comparison of these studies, None if it is not up to date."""
+    folder = comparison_folder(raws)
+    try:
+        found = json.loads((folder / "comparison.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    current = all(all(up_to_date(raw).values()) for raw in raws) and (folder / "report.html").is_file()
+    return found if current and found.get("hash") == comparison_hash(raws) else None

@@ -1,0 +1,237 @@
+"""The shape of a study file, checked by pydantic; the only pydantic in the tree."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from tamis.errors import StudyError, nearest
+from tamis.study.reader import Raw
+
+Number = float | int
+Scalar = float | int | str
+
+
+class Strict(BaseModel):
+    """A table whose keys are all known."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class ModelTable(Strict):
+    """The simulator, the inputs held fixed, and how long one run may take."""
+
+    simulator: str
+    inputs: dict[str, Scalar] = {}
+    timeout: Number | None = Field(default=None, gt=0)
+
+
+class ParameterTable(BaseModel):
+    """One unknown: a prior law, its parameters, a unit and a label."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+    prior: str
+    unit: str = ""
+    label: str = ""
+
+
+class CorrelationTable(Strict):
+    """The correlation of two unknowns' normal scores."""
+
+    between: tuple[str, str] | list[str]
+    value: float = Field(gt=-1, lt=1)
+
+
+class NoiseTable(Strict):
+    """One source of error; each kind takes ``sd`` or ``variance``, a number or a parameter's name."""
+
+    kind: Literal["known", "gaussian", "relative", "correlated"]
+    sd: Scalar | None = None
+    variance: Scalar | None = None
+    length: Scalar | None = None
+    of: Literal["data", "model"] | None = None
+
+
+class GridTable(Strict):
+    """Equally spaced numbers."""
+
+    start: Number
+    stop: Number
+    n: int = Field(ge=1)
+
+
+class ObserveTable(Strict):
+    """What is observed, how the model gives it, where the measurements are, what error they carry."""
+
+    output: str
+    how: str = "value"
+    data: str | None = None
+    x: str | None = None
+    y: str | list[str] | None = None
+    sd: Scalar | None = None
+    times: GridTable | list[Number] | None = None
+    along: str = "t"
+    extend: Literal["none", "hold"] = "none"
+    noise: NoiseTable | list[NoiseTable] | None = None
+    label: str = ""
+
+
+class SyntheticTable(Strict):
+    """A numerical experiment instead of data: one run of the simulator plus drawn errors."""
+
+    inputs: dict[str, Scalar]
+    noise: NoiseTable | list[NoiseTable] | None = None
+    seed: int = 0
+
+
+class ExperimentTable(Strict):
+    """One test, or a table with one test a row."""
+
+    name: str = ""
+    table: str | None = None
+    use: Literal["calibrate", "validate"] = "calibrate"
+    conditions: dict[str, Scalar] = {}
+    observe: list[ObserveTable] = Field(min_length=1)
+    synthetic: SyntheticTable | None = None
+
+
+class SweepTable(Strict):
+    """One input varied over a range of conditions."""
+
+    input: str
+    start: Number | None = None
+    stop: Number | None = None
+    n: int | None = Field(default=None, ge=2)
+    values: list[Number] | None = None
+
+
+class PredictTable(Strict):
+    """Conditions nobody measured, possibly from part of the posterior only."""
+
+    name: str
+    conditions: dict[str, Scalar] = {}
+    sweep: SweepTable | None = None
+    where: dict[str, list[Number]] = {}
+    draws: int | None = Field(default=None, ge=1)
+    observe: list[ObserveTable] = Field(min_length=1)
+
+
+class DesignTable(Strict):
+    """The points at which the simulator is run to see what the prior implies."""
+
+    method: Literal["sobol", "halton", "lhs", "maximin", "grid"] = "lhs"
+    n: int = Field(default=64, ge=1)
+    replicates: int = Field(default=1, ge=1)
+
+
+class SurrogateTable(Strict):
+    """The surrogate; this version samples the simulator itself."""
+
+    method: Literal["none"] = "none"
+
+
+class InferenceTable(Strict):
+    """The sampler."""
+
+    method: Literal["tmcmc"] = "tmcmc"
+    n: int = Field(default=2000, ge=16)
+    on_crash: Literal["stop", "reject"] = "stop"
+
+
+class ReferenceTable(Strict):
+    """Published or exact figures to be shown beside ours."""
+
+    source: str
+    log_evidence: Number | None = None
+    mean: dict[str, Number] = {}
+    cov: dict[str, Number] = {}
+
+
+class StudyFile(Strict):
+    """A whole study file."""
+
+    tamis: Literal[1]
+    title: str = ""
+    seed: int = Field(default=1, ge=0)
+    model: ModelTable
+    parameters: dict[str, ParameterTable] = Field(min_length=1)
+    correlation: list[CorrelationTable] = []
+    experiment: list[ExperimentTable] = []
+    design: DesignTable = DesignTable()
+    surrogate: SurrogateTable = SurrogateTable()
+    inference: InferenceTable = InferenceTable()
+    predict: list[PredictTable] = []
+    reference: list[ReferenceTable] = []
+
+
+def validate(raw: Raw) -> StudyFile:
+    """Check the tables of a study file; every fault is one line naming the field and the remedy."""
+    try:
+        return StudyFile.model_validate(raw.tables)
+    except ValidationError as error:
+        lines = list(dict.fromkeys(_explain(raw, fault) for fault in error.errors()))
+        raise StudyError("\n".join(f"{raw.path.name}: {line}" for line in lines)) from None
+
+
+def field_name(location: tuple[Any, ...]) -> str:
+    """Write a place in the file as ``experiment[1].observe[0].noise``."""
+    name = ""
+    for part in location:
+        if isinstance(part, int):
+            name += f"[{part}]"
+        elif not (part[:1].isupper() or "[" in part or part in ("float", "int", "str")):
+            name += f".{part}" if name else part
+    return name
+
+
+def _explain(raw: Raw, fault: Any) -> str:
+    location = tuple(fault["loc"])
+    where = field_name(location)
+    if fault["type"] == "extra_forbidden":
+        known = _known_keys(location[:-1])
+        return f'{where}: unknown key "{location[-1]}"{nearest(str(location[-1]), known)}'
+    if fault["type"] == "missing":
+        return f"{where}: missing; add it"
+    found = fault.get("input")
+    shown = f", found {found!r}" if isinstance(found, (str, int, float)) else ""
+    if fault["type"] == "literal_error":
+        expected = fault["ctx"]["expected"].replace("'", '"')
+        words = [w.strip(' "') for w in expected.replace(" or ", ",").split(",")]
+        return f"{where}: expected {expected}{shown}{nearest(str(found), words) if isinstance(found, str) else ''}"
+    message = str(fault["msg"])
+    return f"{where}: {message[0].lower()}{message[1:]}{shown}"
+
+
+def _known_keys(location: tuple[Any, ...]) -> list[str]:
+    """Return the keys allowed in the table at this place, following the models' annotations."""
+    schema = StudyFile.model_json_schema()
+    node: dict[str, Any] = schema
+    for part in location:
+        options = [_resolve(schema, option) for option in _options(schema, node)]
+        if isinstance(part, int):
+            node = next((o["items"] for o in options if "items" in o), {})
+        elif any(part in o.get("properties", {}) for o in options):
+            node = next(o["properties"][part] for o in options if part in o.get("properties", {}))
+        else:
+            node = next(
+                (
+                    o["additionalProperties"]
+                    for o in options
+                    if isinstance(o.get("additionalProperties"), dict)
+                ),
+                node,
+            )
+    return sorted(
+        {key for option in _options(schema, node) for key in _resolve(schema, option).get("properties", {})}
+    )
+
+
+def _options(schema: dict[str, Any], node: dict[str, Any]) -> list[dict[str, Any]]:
+    node = _resolve(schema, node)
+    return [_resolve(schema, option) for option in node.get("anyOf", [node])]
+
+
+def _resolve(schema: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
+    reference = node.get("$ref")
+    return schema["$defs"][reference.rpartition("/")[2]] if reference else node

@@ -1,0 +1,374 @@
+"""Experiments and predictions of a study file, gathered into series: what is drawn in one picture belongs together.
+
+A single test, the rows of a table of tests, or the conditions of a sweep: each is one series of experiments
+that differ in at most one condition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from tamis.campaign import evaluate
+from tamis.errors import StudyError, TamisError, nearest
+from tamis.experiment import Experiment, Observation, Sheet, read_csv
+from tamis.noise import Correlated, Gaussian, Known, Noise, Relative, Sum
+from tamis.observables import SCALARS, SIGNALS, Observable, load_custom
+from tamis.simulation import Simulator
+from tamis.space import Space
+from tamis.store import RunStore
+from tamis.study.reader import Raw
+from tamis.study.schema import ExperimentTable, NoiseTable, ObserveTable, PredictTable, StudyFile
+from tamis.types import Array, Inputs, Value
+
+Fault = Callable[[str, str], StudyError]
+Use = Literal["calibrate", "validate", "predict"]
+
+
+@dataclass(frozen=True)
+class Series:
+    """Experiments that are drawn together: one test, a table of tests, a sweep over a condition."""
+
+    name: str
+    use: Use
+    experiments: tuple[Experiment, ...]
+    along: str = ""  # the condition that varies
+    values: tuple[float, ...] = ()
+    overlay: tuple[Array, ...] = ()  # (k, 3) per observation: data shown beside a prediction
+    where: Mapping[str, tuple[float, float]] | None = None
+    draws: int | None = None  # None: as many as the simulator's speed allows
+    synthetic: bool = False
+
+
+class Builder:
+    """Build the series of one study file."""
+
+    def __init__(self, fail: Fault, raw: Raw, simulator: Simulator, space: Space, fixed: Inputs) -> None:
+        self.fail = fail
+        self.raw = raw
+        self.simulator = simulator
+        self.space = space
+        self.fixed = fixed
+
+    def series(self, file: StudyFile) -> tuple[Series, ...]:
+        """Build every experiment and prediction."""
+        found = [self._experiment(f"experiment[{i}]", table) for i, table in enumerate(file.experiment)]
+        found += [self._predict(f"predict[{i}]", table) for i, table in enumerate(file.predict)]
+        names = [s.name for s in found]
+        for name in names:
+            if names.count(name) > 1:
+                raise self.fail(
+                    "experiment", f'two experiments or predictions are called "{name}"; rename one'
+                )
+        return tuple(found)
+
+    def _experiment(self, where: str, table: ExperimentTable) -> Series:
+        if table.table is not None:
+            return self._rows(where, table)
+        if not table.name:
+            raise self.fail(f"{where}.name", "missing; name the test (or give a table of tests)")
+        conditions = self._conditions(where, table.conditions)
+        draft = Experiment(
+            table.name, conditions, self._observations(where, table.observe, table.synthetic), table.use
+        )
+        if table.synthetic is None:
+            return Series(table.name, table.use, (draft,))
+        return Series(table.name, table.use, (self._synthesise(where, table, draft),), synthetic=True)
+
+    def _rows(self, where: str, table: ExperimentTable) -> Series:
+        if table.synthetic is not None:
+            raise self.fail(
+                f"{where}.synthetic", "a table of tests has measurements; give a numerical experiment by name"
+            )
+        sheet = self._sheet(f"{where}.table", str(table.table))
+        name = table.name or sheet.path.stem
+        columns = {key: v for key, v in table.conditions.items() if isinstance(v, str) and v in sheet.cells}
+        if not columns:
+            message = (
+                f"no condition names a column of {sheet.path.name}; valid names: {', '.join(sheet.cells)}"
+            )
+            raise self.fail(f"{where}.conditions", message)
+        for key, column in columns.items():
+            self._same_unit(
+                f"{where}.conditions.{key}", sheet, column, self._port(where, key).unit, f"input {key}"
+            )
+        tests = []
+        for row in range(len(sheet)):
+            imposed = {
+                **table.conditions,
+                **{k: self._cell(where, sheet, c, row, k) for k, c in columns.items()},
+            }
+            conditions = self._conditions(where, imposed)
+            observed = tuple(
+                self._row_observation(f"{where}.observe[{j}]", sheet, row, o)
+                for j, o in enumerate(table.observe)
+            )
+            title = ", ".join(f"{key} = {conditions[key]}" for key in columns)
+            tests.append(Experiment(f"{name}: {title}", conditions, observed, table.use))
+        along = next((key for key in columns if self._port(where, key).kind == "number"), "")
+        values = tuple(float(t.conditions[along]) for t in tests) if along else ()
+        return Series(name, table.use, tuple(tests), along, values)
+
+    def _cell(self, where: str, sheet: Sheet, column: str, row: int, name: str) -> Value:
+        if self.simulator.inputs[name].kind == "number":
+            return float(self._numbers(f"{where}.conditions.{name}", sheet, column)[row])
+        return sheet.text(column)[row]
+
+    def _row_observation(self, where: str, sheet: Sheet, row: int, table: ObserveTable) -> Observation:
+        if table.how not in SCALARS:
+            raise self.fail(
+                f"{where}.how", f"a table of tests holds one number a test{nearest(table.how, SCALARS)}"
+            )
+        columns = [table.y] if isinstance(table.y, str) else table.y or []
+        if not columns:
+            raise self.fail(
+                f"{where}.y", f"missing; name the column of {sheet.path.name} that holds the measurements"
+            )
+        unit = self._output(where, table.output).unit
+        for column in columns:
+            self._same_unit(f"{where}.y", sheet, column, unit, f"output {table.output}")
+        y = np.array([[self._numbers(f"{where}.y", sheet, column, missing=True)[row]] for column in columns])
+        sd = self._known(where, table, sheet)
+        noise = self._noise(where, table.noise, None if sd is None else sd[row : row + 1], required=True)
+        return Observation(self._observable(where, table, None), y, noise, None, table.label or table.output)
+
+    def _predict(self, where: str, table: PredictTable) -> Series:
+        conditions = self._conditions(where, table.conditions)
+        along: str = ""
+        values: tuple[float, ...] = ()
+        if table.sweep is not None:
+            along, values = self._sweep(f"{where}.sweep", table, conditions)
+        observed, overlay = [], []
+        for j, o in enumerate(table.observe):
+            place = f"{where}.observe[{j}]"
+            coord = None if o.how in SCALARS else self._times(place, o)
+            y = np.full(1 if coord is None else len(coord), np.nan)
+            noise = self._noise(place, o.noise, None, required=False)
+            observed.append(
+                Observation(self._observable(place, o, coord), y, noise, coord, o.label or o.output)
+            )
+            overlay.append(self._overlay(place, o, along))
+        for name, bounds in table.where.items():
+            if name not in self.space.names:
+                raise self.fail(
+                    f"{where}.where.{name}", f'no parameter "{name}"{nearest(name, self.space.names)}'
+                )
+            if len(bounds) != 2 or bounds[0] >= bounds[1]:
+                raise self.fail(f"{where}.where.{name}", f"expected [low, high], found {bounds}")
+        inside = {name: (float(low), float(high)) for name, (low, high) in table.where.items()}
+        points: list[dict[str, Value]] = [{**conditions, along: v} for v in values] if along else [conditions]
+        tests = tuple(Experiment(table.name, point, tuple(observed)) for point in points)
+        return Series(table.name, "predict", tests, along, values, tuple(overlay), inside, table.draws)
+
+    def _sweep(self, where: str, table: PredictTable, conditions: Inputs) -> tuple[str, tuple[float, ...]]:
+        sweep = table.sweep
+        assert sweep is not None
+        self._conditions(where, {sweep.input: 0.0})
+        if sweep.input in conditions:
+            raise self.fail(where, f'"{sweep.input}" is also a condition; remove it there')
+        if any(o.how not in SCALARS for o in table.observe):
+            raise self.fail(where, f"a sweep observes single numbers: how = {', '.join(SCALARS)}")
+        if sweep.values is not None:
+            return sweep.input, tuple(float(v) for v in sweep.values)
+        if sweep.start is None or sweep.stop is None or sweep.n is None:
+            raise self.fail(where, "needs start, stop and n, or values")
+        return sweep.input, tuple(np.linspace(sweep.start, sweep.stop, sweep.n).tolist())
+
+    def _overlay(self, where: str, table: ObserveTable, along: str) -> Array:
+        if table.data is None:
+            return np.empty((0, 3))
+        sheet = self._sheet(f"{where}.data", table.data)
+        if table.x is None or not isinstance(table.y, str):
+            raise self.fail(where, f"data to show need x and y, columns of {sheet.path.name}")
+        abscissa = self.simulator.inputs[along].unit if along else self.simulator.outputs[table.along].unit
+        self._same_unit(f"{where}.x", sheet, table.x, abscissa, along or table.along)
+        self._same_unit(f"{where}.y", sheet, table.y, self.simulator.outputs[table.output].unit, table.output)
+        sd = self._known(where, table, sheet)
+        columns = [
+            sheet.numbers(table.x),
+            sheet.numbers(table.y),
+            np.full(len(sheet), np.nan) if sd is None else sd,
+        ]
+        return np.column_stack(columns)
+
+    def _observations(
+        self, where: str, tables: Sequence[ObserveTable], synthetic: Any
+    ) -> tuple[Observation, ...]:
+        return tuple(
+            self._observation(f"{where}.observe[{j}]", o, synthetic is not None) for j, o in enumerate(tables)
+        )
+
+    def _observation(self, where: str, table: ObserveTable, synthetic: bool) -> Observation:
+        label = table.label or table.output
+        if synthetic:
+            coord = None if table.how in SCALARS else self._times(where, table)
+            y = np.full(1 if coord is None else len(coord), np.nan)
+            noise = self._noise(where, table.noise, None, required=True)
+            return Observation(self._observable(where, table, coord), y, noise, coord, label)
+        if table.data is None:
+            raise self.fail(f"{where}.data", "missing; name the CSV file that holds the measurements")
+        sheet = self._sheet(f"{where}.data", table.data)
+        columns = [table.y] if isinstance(table.y, str) else table.y or [table.output]
+        unit = self._output(where, table.output).unit
+        for column in columns:
+            self._same_unit(f"{where}.y", sheet, column, unit, f"output {table.output}")
+        y = np.array([self._numbers(f"{where}.y", sheet, column, missing=True) for column in columns])
+        coord = None
+        if table.how not in SCALARS:
+            x = table.x or table.along
+            abscissa = self.simulator.outputs[table.along].unit if table.how == "at" else ""
+            self._same_unit(f"{where}.x", sheet, x, abscissa, f"output {table.along}")
+            coord = self._numbers(f"{where}.x", sheet, x)
+        noise = self._noise(where, table.noise, self._known(where, table, sheet), required=True)
+        return Observation(self._observable(where, table, coord), y, noise, coord, label)
+
+    def _synthesise(self, where: str, table: ExperimentTable, draft: Experiment) -> Experiment:
+        assert table.synthetic is not None
+        for name in table.synthetic.inputs:
+            self._port(f"{where}.synthetic.inputs", name)
+        with RunStore(self.raw.base / "runs") as store:
+            truth = {**self.fixed, **draft.conditions, **table.synthetic.inputs}
+            run = evaluate(self.simulator, [truth], store, executor=0)[0]
+            if run.status != "done":
+                raise self.fail(
+                    f"{where}.synthetic", f"the numerical experiment itself {run.status}: {run.error}"
+                )
+            outputs = store.outputs(run.key)
+        rng = np.random.default_rng([table.synthetic.seed, 977])
+        noise = self._noise(f"{where}.synthetic", table.synthetic.noise, None, required=False)
+        observed = []
+        for o in draft.observations:
+            exact = o.observable(outputs)[None]
+            observed.append(replace(o, y=noise.draw(exact, {}, o.coord, rng)))
+        return replace(draft, observations=tuple(observed))
+
+    def _observable(self, where: str, table: ObserveTable, coord: Array | None) -> Observable:
+        port = self._output(where, table.output)
+        if ".py:" in table.how:
+            with self._at(f"{where}.how"):
+                return load_custom(table.how, self.raw.base, tuple(self.simulator.outputs), port.unit)
+        if table.how in SCALARS:
+            options = {"along": table.along} if table.how == "peak_time" else {}
+            return SCALARS[table.how](table.output, unit=port.unit, **options)
+        if table.how not in SIGNALS:
+            raise self.fail(
+                f"{where}.how", f'no observable "{table.how}"{nearest(table.how, [*SCALARS, *SIGNALS])}'
+            )
+        self._output(f"{where}.along", table.along)
+        options = {"extend": table.extend} if table.how == "at" else {}
+        return SIGNALS[table.how](table.output, coord, along=table.along, unit=port.unit, **options)
+
+    def _noise(self, where: str, tables: Any, known: Array | None, *, required: bool) -> Noise:
+        listed: list[NoiseTable] = tables if isinstance(tables, list) else [] if tables is None else [tables]
+        parts: list[Any] = [] if known is None else [Known(tuple(known.tolist()))]
+        for i, table in enumerate(listed):
+            place = f"{where}.noise[{i}]" if isinstance(tables, list) else f"{where}.noise"
+            parts.append(self._noise_part(place, table))
+        if not parts:
+            if required:
+                message = 'missing; say what error they carry: noise = { kind = "gaussian", sd = ... }, or sd'
+                raise self.fail(f"{where}.noise", message)
+            return Known(0.0)
+        return parts[0] if len(parts) == 1 else Sum(tuple(parts))
+
+    def _noise_part(self, where: str, table: NoiseTable) -> Any:
+        for key in ("sd", "variance", "length"):
+            name = getattr(table, key)
+            if isinstance(name, str) and name not in self.space.names:
+                raise self.fail(f"{where}.{key}", f'no parameter "{name}"{nearest(name, self.space.names)}')
+        allowed = {"known": ("sd",), "gaussian": ("sd", "variance"), "relative": ("sd", "variance", "of")}
+        for key in ("sd", "variance", "length", "of"):
+            if getattr(table, key) is not None and key not in allowed.get(
+                table.kind, ("sd", "variance", "length")
+            ):
+                raise self.fail(f"{where}.{key}", f"{table.kind} noise takes no {key}")
+        with self._at(where):
+            if table.kind == "known":
+                if not isinstance(table.sd, (int, float)):
+                    raise StudyError('known noise needs a number sd; kind = "gaussian" takes a parameter')
+                return Known(float(table.sd))
+            if table.kind == "gaussian":
+                return Gaussian(table.sd, table.variance)
+            if table.kind == "relative":
+                return Relative(table.sd, table.variance, table.of or "data")
+            if table.length is None:
+                raise StudyError("correlated noise needs a length along the abscissa")
+            return Correlated(table.length, table.sd, table.variance)
+
+    def _known(self, where: str, table: ObserveTable, sheet: Sheet) -> Array | None:
+        if table.sd is None:
+            return None
+        if isinstance(table.sd, str):
+            sd = self._numbers(f"{where}.sd", sheet, table.sd)
+            unit = self._output(where, table.output).unit
+            self._same_unit(f"{where}.sd", sheet, table.sd, unit, f"output {table.output}")
+        else:
+            sd = np.full(len(sheet), float(table.sd))
+        if (sd <= 0).any():
+            raise self.fail(f"{where}.sd", "standard deviations must be positive")
+        return sd
+
+    def _conditions(self, where: str, conditions: Mapping[str, Any]) -> dict[str, Value]:
+        full: dict[str, Value] = {}
+        for name, value in conditions.items():
+            port = self._port(where, name)
+            if name in self.space.names:
+                message = "is a condition and a parameter at once; it is either imposed or unknown"
+                raise self.fail(f"{where}.conditions.{name}", message)
+            if port.kind == "number" and isinstance(value, str):
+                raise self.fail(f"{where}.conditions.{name}", f'expected a number, found "{value}"')
+            full[name] = str((self.raw.base / str(value)).resolve()) if port.kind == "file" else value
+        return full
+
+    def _port(self, where: str, name: str) -> Any:
+        if name not in self.simulator.inputs:
+            message = (
+                f'simulator {self.simulator.name} has no input "{name}"{nearest(name, self.simulator.inputs)}'
+            )
+            raise self.fail(f"{where}.{name}" if "inputs" in where else f"{where}.conditions.{name}", message)
+        return self.simulator.inputs[name]
+
+    def _output(self, where: str, name: str) -> Any:
+        if name not in self.simulator.outputs:
+            message = f'simulator {self.simulator.name} has no output "{name}"{nearest(name, self.simulator.outputs)}'
+            raise self.fail(where if where.endswith("along") else f"{where}.output", message)
+        return self.simulator.outputs[name]
+
+    def _times(self, where: str, table: ObserveTable) -> Array:
+        if table.times is None:
+            raise self.fail(
+                f"{where}.times", f'missing; how = "{table.how}" needs times = {{ start, stop, n }} or a list'
+            )
+        if isinstance(table.times, list):
+            return np.array(table.times, dtype=float)
+        return np.linspace(table.times.start, table.times.stop, table.times.n)
+
+    @contextmanager
+    def _at(self, where: str) -> Iterator[None]:
+        """Add the file and the field to an error that lacks them."""
+        try:
+            yield
+        except TamisError as error:
+            if str(error).startswith(f"{self.raw.path.name}: "):
+                raise
+            raise self.fail(where, str(error)) from error
+
+    def _sheet(self, where: str, name: str) -> Sheet:
+        with self._at(where):
+            return read_csv(self.raw.base / name)
+
+    def _numbers(self, where: str, sheet: Sheet, column: str, *, missing: bool = False) -> Array:
+        with self._at(where):
+            return sheet.numbers(column, missing=missing)
+
+    def _same_unit(self, where: str, sheet: Sheet, column: str, unit: str, what: str) -> None:
+        with self._at(where):
+            sheet.text(column)
+        found = sheet.units.get(column, "")
+        if found and unit and found != unit:
+            message = f'{sheet.path.name} gives "{column}" in "{found}", but {what} is in "{unit}"; convert the column'
+            raise self.fail(where, message)

@@ -1,0 +1,303 @@
+"""The stage table: what each stage computes and leaves, brought up to date in order.
+
+Every stage draws from ``default_rng([seed, number of the stage])`` and writes one artifact without times, so
+the same study and seed give the same bytes, whatever the number of workers and however often it was
+interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import time
+import warnings
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tamis._version import __version__
+from tamis.campaign import evaluate, failures, observe, points
+from tamis.design import design
+from tamis.errors import StudyError, TamisError, TamisWarning
+from tamis.experiment import Experiment
+from tamis.files import load_arrays, replacing, save_arrays
+from tamis.inference.likelihood import Likelihood
+from tamis.inference.posterior import Posterior
+from tamis.inference.tmcmc import tmcmc
+from tamis.store import Run, RunStore
+from tamis.study.artifacts import DesignRuns, Results, load_panels, save_panels
+from tamis.study.build import Study
+from tamis.study.checks import verdict, worries
+from tamis.study.panels import series_panels
+from tamis.study.reader import STAGES, Raw, Stage, read_manifest, stage_hashes, up_to_date
+from tamis.types import Array, Event, Generator, Inputs, Progress, silent
+
+
+@dataclass(frozen=True)
+class Context:
+    """What every stage is given."""
+
+    study: Study
+    store: RunStore
+    executor: Executor | int
+    progress: Progress
+    retry_failed: bool
+    hashes: dict[Stage, str]
+
+    def rng(self, stage: Stage, *more: int) -> Generator:
+        """Return the stage's own generator."""
+        return np.random.default_rng([self.study.seed, STAGES.index(stage), *more])
+
+
+def run(
+    raw: Raw,
+    study: Study,
+    upto: Stage = "report",
+    *,
+    executor: Executor | int = 1,
+    progress: Progress | None = None,
+    retry_failed: bool = False,
+) -> Results:
+    """Bring every stage up to ``upto`` up to date and return what there is."""
+    folder = study.results
+    folder.mkdir(parents=True, exist_ok=True)
+    manifest = read_manifest(folder)
+    hashes = stage_hashes(raw)
+    current = up_to_date(raw, upto)
+    with RunStore(study.runs) as store:
+        context = Context(study, store, executor, progress or silent, retry_failed, hashes)
+        if current.get("runs") and _lost(study, store):
+            current["runs"] = False
+        for stage, is_current in current.items():
+            if is_current and not (retry_failed and stage == "runs"):
+                continue
+            start = time.perf_counter()
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always", TamisWarning)
+                if stage == "report":
+                    found = results(raw, study, manifest)
+                    _write_report(found)
+                    manifest |= {"verdict": found.verdict, "unsound": any(w.unsound for w in found.worries)}
+                else:
+                    WORK[stage](context)
+            heard = list(
+                dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, TamisWarning))
+            )
+            seconds = round(time.perf_counter() - start, 3)
+            entry = {"hash": hashes[stage], "seconds": seconds, "warnings": heard}
+            manifest = _provenance(manifest, study)
+            manifest["stages"] = {**manifest.get("stages", {}), stage: entry}
+            with replacing(folder / "manifest.json") as stream:
+                stream.write(json.dumps(manifest, indent=1).encode())
+    return results(raw, study, manifest)
+
+
+def run_design(context: Context) -> None:
+    """Choose the points at which the simulator is run to see what the prior implies."""
+    study = context.study
+    space = study.model_space
+    if space.dim == 0:
+        raise StudyError(f"{study.path.name}: parameters: none of them is an input of {study.simulator.name}")
+    u = _unit_points(study)
+    save_arrays(
+        study.results / "design.npz", {"names": np.array(space.names), "u": u, "x": space.from_unit(u)}
+    )
+
+
+def _unit_points(study: Study) -> Array:
+    rng = np.random.default_rng([study.seed, STAGES.index("design")])
+    return design(study.settings.design, study.settings.n_design, study.model_space.dim, rng)
+
+
+def design_inputs(study: Study) -> list[Inputs]:
+    """Return the inputs of every run of the campaign, test by test."""
+    u = _unit_points(study)
+    return [point for i in range(len(study.experiments)) for point in _points(study, u, i)]
+
+
+def run_runs(context: Context) -> None:
+    """Run the simulator at every design point of every test."""
+    study = context.study
+    asked = design_inputs(study)
+    runs = evaluate(
+        study.simulator,
+        asked,
+        context.store,
+        executor=context.executor,
+        timeout=study.settings.timeout,
+        retry_failed=context.retry_failed,
+        progress=context.progress,
+    )
+    shape = (len(study.experiments), -1)
+    keys = np.array([r.key for r in runs]).reshape(shape)
+    status = np.array([r.status for r in runs]).reshape(shape)
+    save_arrays(study.results / "runs.npz", {"keys": keys, "status": status})
+
+
+def _points(study: Study, u: Array, i: int) -> list[Inputs]:
+    return points(
+        study.model_space,
+        u,
+        study.experiments[i],
+        simulator=study.simulator,
+        fixed=study.fixed,
+        replicates=study.settings.replicates,
+        seed=study.seed,
+    )
+
+
+def run_observables(context: Context) -> None:
+    """Take from every run the numbers that are compared with data."""
+    study = context.study
+    table = load_arrays(study.results / "runs.npz")["keys"]
+    found: dict[str, Any] = {}
+    for i, (experiment, keys) in enumerate(zip(study.experiments, table, strict=True)):
+        runs = _stored(context.store, keys)
+        y, good = observe(experiment, runs, context.store)
+        found |= {f"{i}.y": y, f"{i}.good": good}
+        _warn_unobserved(
+            experiment, [run for run, fine in zip(runs, good, strict=True) if not fine], context.store
+        )
+    save_arrays(study.results / "observables.npz", found)
+
+
+def _warn_unobserved(experiment: Experiment, runs: list[Run], store: RunStore) -> None:
+    """Warn of runs that ended well but do not give the numbers observed, for instance because they are too short."""
+    reasons = list(failures(experiment, [run for run in runs if run.status == "done"], store).values())
+    if reasons:
+        text = f"{len(reasons)} runs cannot be compared with the data; for instance {reasons[0]}."
+        warnings.warn(f"{experiment.name}: {text}", TamisWarning, stacklevel=2)
+
+
+def _lost(study: Study, store: RunStore) -> bool:
+    """Say whether a run that the results stand on has gone from the store."""
+    keys = [str(key) for key in load_arrays(study.results / "runs.npz")["keys"].ravel()]
+    return len(store.get_many(keys)) < len(set(keys))
+
+
+def _stored(store: RunStore, keys: Array) -> list[Run]:
+    runs = store.get_many([str(key) for key in keys])
+    missing = [str(key) for key in keys if str(key) not in runs]
+    if missing:
+        raise TamisError(
+            f"run {missing[0][:12]} is no longer in {store.root}; `tamis run --force` starts from the design"
+        )
+    return [runs[str(key)] for key in keys]
+
+
+def run_posterior(context: Context) -> None:
+    """Sample the posterior; interrupted, it goes on from its checkpoint."""
+    study = context.study
+    tests = [e for s in study.series if s.use == "calibrate" for e in s.experiments]
+    terms = tuple((e, study.forward(e, context.store, context.executor)) for e in tests)
+    checkpoint = study.results / f"checkpoint-{context.hashes['posterior'][:12]}.npz"
+    for stale in set(study.results.glob("checkpoint-*.npz")) - {checkpoint}:
+        stale.unlink()
+    posterior = tmcmc(
+        study.space,
+        Likelihood(study.space, terms),
+        n=study.settings.n_samples,
+        rng=context.rng("posterior"),
+        checkpoint=checkpoint,
+        progress=context.progress,
+    )
+    posterior.save(study.results / "posterior.npz")
+    checkpoint.unlink(missing_ok=True)
+
+
+def run_prediction(context: Context) -> None:
+    """Predict every test, calibrated or held out, and every condition nobody measured."""
+    study = context.study
+    posterior = _posterior(study)
+    observed = _observables(study)
+    panels = []
+    index = 0
+    for k, series in enumerate(study.series):
+        context.progress(Event("prediction", k, len(study.series), {"series": series.name}))
+        prior: list[Array] = []
+        if series.use != "predict" and observed:
+            prior = [observed[f"{index + i}.y"] for i in range(len(series.experiments))]
+            index += len(series.experiments)
+        rng = context.rng("prediction", k)
+        panels += series_panels(study, series, posterior, prior, context.store, context.executor, rng)
+    context.progress(Event("prediction", len(study.series), len(study.series)))
+    save_panels(study.results / "prediction.npz", panels)
+
+
+WORK: dict[Stage, Callable[[Context], None]] = {
+    "design": run_design,
+    "runs": run_runs,
+    "observables": run_observables,
+    "posterior": run_posterior,
+    "prediction": run_prediction,
+}
+
+
+def _posterior(study: Study) -> Posterior | None:
+    path = study.results / "posterior.npz"
+    calibrated = any(s.use == "calibrate" for s in study.series)
+    return Posterior.load(path, study.space) if calibrated and path.is_file() else None
+
+
+def _observables(study: Study) -> dict[str, Any]:
+    path = study.results / "observables.npz"
+    return load_arrays(path) if path.is_file() and study.experiments else {}
+
+
+def _write_report(found: Results) -> None:
+    from tamis.report.page import write_report
+
+    write_report(found, found.folder / "report.html")
+
+
+def results(raw: Raw, study: Study, manifest: dict[str, Any] | None = None) -> Results:
+    """Gather the artifacts that are up to date."""
+    current = up_to_date(raw, "report")
+    manifest = read_manifest(study.results) if manifest is None else manifest
+    fresh = {stage for stage, good in current.items() if good}
+    found_design = _design_runs(study) if "runs" in fresh else None
+    posterior = _posterior(study) if "posterior" in fresh else None
+    panels = tuple(load_panels(study.results / "prediction.npz")) if "prediction" in fresh else None
+    heard = [
+        text for stage in fresh for text in manifest.get("stages", {}).get(stage, {}).get("warnings", [])
+    ]
+    found = tuple(worries(found_design, posterior, panels, sorted(heard)))
+    return Results(
+        study,
+        study.results,
+        found_design,
+        posterior,
+        panels,
+        found,
+        verdict(posterior, panels, found),
+        manifest,
+    )
+
+
+def _design_runs(study: Study) -> DesignRuns:
+    arrays = load_arrays(study.results / "design.npz")
+    keys = load_arrays(study.results / "runs.npz")["keys"]
+    x = np.repeat(arrays["x"], study.settings.replicates, axis=0)
+    with RunStore(study.runs) as store:
+        runs = tuple(tuple(_stored(store, row)) for row in keys)
+    return DesignRuns(tuple(map(str, arrays["names"])), x, tuple(e.name for e in study.experiments), runs)
+
+
+def _provenance(manifest: dict[str, Any], study: Study) -> dict[str, Any]:
+    from importlib.metadata import version
+
+    libraries = ("numpy", "scipy", "numba", "arviz-stats", "pebble")
+    return {
+        **manifest,
+        "tamis": __version__,
+        "schema": 1,
+        "study": study.path.name,
+        "seed": study.seed,
+        "simulator": {"name": study.simulator.name, "version": study.simulator.version},
+        "python": platform.python_version(),
+        "machine": f"{platform.system()} {platform.machine()}",
+        "libraries": {name: version(name) for name in libraries},
+    }

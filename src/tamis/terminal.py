@@ -1,0 +1,147 @@
+"""What the command line shows.
+
+Bars and tables on a terminal, plain lines elsewhere, one JSON event a line on request.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tamis.types import Event, Progress
+
+
+def say(text: str = "") -> None:
+    """Print a line of news."""
+    print(text, flush=True)
+
+
+@contextmanager
+def reporting(as_json: bool) -> Iterator[Progress]:
+    """Give a progress callback that suits where the output goes."""
+    if as_json:
+        yield _json_lines
+    elif sys.stderr.isatty():
+        yield from _bars()
+    else:
+        yield _Lines()
+
+
+def _json_lines(event: Event) -> None:
+    fields = {"task": event.task, "done": event.done, "total": event.total, **event.info}
+    print(json.dumps(fields), flush=True)
+
+
+class _Lines:
+    """For logs: a line when a task ends, and one every ten seconds while it lasts."""
+
+    def __init__(self) -> None:
+        self.last = time.monotonic()
+        self.ended: set[tuple[str, int]] = set()
+
+    def __call__(self, event: Event) -> None:
+        end = event.total is not None and event.done >= event.total
+        now = time.monotonic()
+        if not end and now - self.last < 10:
+            return
+        if end and (event.task, event.total or 0) in self.ended:
+            return
+        if end:
+            self.ended.add((event.task, event.total or 0))
+        self.last = now
+        print(f"  {event.task}: {event.done}/{event.total}{_details(event)}", file=sys.stderr, flush=True)
+
+
+def _bars() -> Iterator[Progress]:
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description:<11}"),
+        BarColumn(bar_width=30),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[details]}"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as bars:
+        tasks: dict[str, Any] = {}
+
+        def show(event: Event) -> None:
+            if event.task not in tasks or (event.done == 0 and bars.tasks[tasks[event.task]].finished):
+                tasks[event.task] = bars.add_task(event.task, total=event.total, details="")
+            bars.update(
+                tasks[event.task], completed=event.done, total=event.total, details=_details(event).strip()
+            )
+
+        yield show
+
+
+def _details(event: Event) -> str:
+    shown = {key: value for key, value in event.info.items() if key != "seconds_left"}
+    return "".join(f"  {key} {_short(value)}" for key, value in shown.items())
+
+
+def _short(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def duration(seconds: float) -> str:
+    """Write a duration as people say it."""
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.0f} µs"
+    if seconds < 1:
+        return f"{seconds * 1e3:.0f} ms"
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Print a table: drawn on a terminal, aligned text elsewhere."""
+    cells = [[_cell(value) for value in row] for row in rows]
+    numeric = [all(_is_number(row[i]) for row in cells) for i in range(len(columns))]
+    if sys.stdout.isatty():
+        from rich.console import Console
+        from rich.table import Table
+
+        drawn = Table()
+        for name, right in zip(columns, numeric, strict=True):
+            drawn.add_column(name, justify="right" if right else "left")
+        for row in cells:
+            drawn.add_row(*row)
+        Console().print(drawn)
+        return
+    widths = [max(len(str(c)) for c in column) for column in zip(columns, *cells, strict=True)]
+    for row in (list(columns), *cells):
+        aligned = (c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, numeric, strict=True))
+        print("  ".join(aligned).rstrip())
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell.rstrip("% "))
+    except ValueError:
+        return cell == "–"
+    return True
+
+
+def _cell(value: Any) -> str:
+    if value is None or (isinstance(value, float) and value != value):
+        return "–"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,236 @@
+"""What runs again and what does not, and that results do not depend on workers or interruptions."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tamis.study.build import Study
+from tamis.study.reader import STAGES, read, stage_hashes, up_to_date
+
+BALL = Path(__file__).parents[2] / "examples" / "01_ball"
+TAMIS = [sys.executable, "-m", "tamis"]
+
+
+@pytest.fixture
+def ball(tmp_path):
+    folder = tmp_path / "ball"
+    shutil.copytree(BALL, folder, ignore=shutil.ignore_patterns("runs", "results", "__pycache__"))
+    edit(folder, "n = 2000", "n = 400")
+    edit(folder, "n = 64", "n = 12")
+    return folder
+
+
+def edit(folder, old, new):
+    path = folder / "study.toml"
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new, 1))
+
+
+def stale(folder):
+    return [stage for stage, current in up_to_date(read(folder / "study.toml")).items() if not current]
+
+
+def artifacts(folder):
+    return {p.name: p.read_bytes() for p in (folder / "results" / "study").glob("*.npz")}
+
+
+def run(folder, *options):
+    return subprocess.run([*TAMIS, "run", "study.toml", *options], cwd=folder, capture_output=True, text=True)
+
+
+def test_what_each_change_makes_stale(ball):
+    Study.load(ball / "study.toml").run(executor=0)
+    assert stale(ball) == []
+    before = artifacts(ball)
+    runs = sorted(p.name for p in (ball / "runs").rglob("*.npz"))
+
+    edit(ball, "median = 0.01", "median = 0.02")  # an error parameter: no simulation
+    assert stale(ball) == ["posterior", "prediction", "report"]
+    Study.load(ball / "study.toml").run(executor=0)
+    assert sorted(p.name for p in (ball / "runs").rglob("*.npz")) == runs
+    after = artifacts(ball)
+    assert after["posterior.npz"] != before["posterior.npz"] and after["runs.npz"] == before["runs.npz"]
+
+    edit(ball, "low = 0.60", "low = 0.65")  # a model parameter: all from the design on
+    assert stale(ball) == ["design", "runs", "observables", "posterior", "prediction", "report"]
+    edit(ball, "low = 0.65", "low = 0.60")
+
+    edit(ball, 'name = "drop-5.0"', 'name = "drop-6.0"')
+    assert stale(ball) == ["prediction", "report"]
+    edit(ball, 'name = "drop-6.0"', 'name = "drop-5.0"')
+
+    edit(ball, 'title = "Dropped ball"', 'title = "Fallen ball"')
+    assert stale(ball) == ["report"]
+    edit(ball, 'title = "Fallen ball"', 'title = "Dropped ball"')
+
+    data = ball / "data" / "drop-1.0.csv"
+    text = data.read_text()
+    data.write_text(text + "1.49,0.1\n")
+    assert stale(ball) == ["observables", "posterior", "prediction", "report"]
+    data.write_text(text)
+    held_out = ball / "data" / "drop-2.0.csv"
+    held_out.write_text(held_out.read_text() + "1.49,0.1\n")
+    assert "posterior" not in stale(ball) and "prediction" in stale(ball)
+
+
+def test_a_model_parameter_read_by_noise_too_is_a_model_parameter(ball):
+    edit(ball, 'kind = "gaussian", sd = "sigma" }', 'kind = "gaussian", sd = "sigma" }, label = "e"')
+    before = stage_hashes(read(ball / "study.toml"))
+    edit(ball, "high = 0.95", "high = 0.94")
+    after = stage_hashes(read(ball / "study.toml"))
+    assert before["design"] != after["design"]
+
+
+def test_comments_in_the_model_change_nothing_code_does(ball):
+    before = stage_hashes(read(ball / "study.toml"))
+    model = ball / "model.py"
+    model.write_text("# a comment\n" + model.read_text())
+    assert stage_hashes(read(ball / "study.toml")) == before
+    model.write_text(model.read_text().replace("G = 9.81", "G = 9.80"))
+    changed = stage_hashes(read(ball / "study.toml"))
+    assert changed["design"] == before["design"]
+    assert all(changed[s] != before[s] for s in STAGES if s != "design")
+
+
+def test_a_second_run_does_nothing_quickly(ball):
+    assert run(ball, "-j", "0").returncode == 0
+    before = artifacts(ball)
+    times = []
+    for _ in range(3):
+        start = time.perf_counter()
+        again = run(ball)
+        times.append(time.perf_counter() - start)
+    assert again.returncode == 0 and "up to date" in again.stdout and "report:" in again.stdout
+    assert artifacts(ball) == before
+    assert min(times) < 1.0  # the target itself: 1 s
+
+
+def test_a_run_that_left_the_store_is_run_again(ball):
+    study = Study.load(ball / "study.toml")
+    study.run(executor=0)
+    before = artifacts(ball)
+    shutil.rmtree(ball / "runs")
+    edit(ball, 'title = "Dropped ball"', 'title = "Fallen ball"')
+    Study.load(ball / "study.toml").run(executor=0)
+    assert artifacts(ball) == before and len(list((ball / "runs").rglob("*.npz"))) == 24
+
+
+def test_workers_do_not_change_a_byte(ball, tmp_path):
+    other = tmp_path / "other"
+    shutil.copytree(ball, other)
+    assert run(ball, "-j", "1").returncode == 0
+    assert run(other, "-j", "2").returncode == 0
+    assert artifacts(ball) == artifacts(other) and len(artifacts(ball)) == 5
+
+
+def slowed(folder):
+    """Make each run and each batch take a while, so that there is something to interrupt."""
+    model = folder / "model.py"
+    text = model.read_text().replace(
+        "import numpy as np\n", "import os\nimport time\n\nimport numpy as np\n", 1
+    )
+    text = text.replace(
+        '    """Heights', '    time.sleep(float(os.environ.get("BALL_DELAY", "0")))\n    """Heights', 1
+    )
+    model.write_text(text)
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGKILL], ids=["ctrl-c", "kill"])
+def test_interrupted_anywhere_and_resumed_is_byte_identical(ball, tmp_path, sign):
+    slowed(ball)
+    other = tmp_path / "other"
+    shutil.copytree(ball, other)
+    assert run(other, "-j", "2").returncode == 0
+    environment = {**os.environ, "BALL_DELAY": "0.05"}
+    stopped = 0
+    for seconds in (1.5, 2.5, 3.5):
+        process = subprocess.Popen(
+            [*TAMIS, "run", "study.toml", "-j", "2"],
+            cwd=ball,
+            env=environment,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            process.send_signal(sign)
+        _, err = process.communicate()
+        stopped += process.returncode != 0
+        if sign == signal.SIGINT and process.returncode != 0:
+            assert process.returncode == 130 and "the same command goes on" in err
+    assert stopped >= 2
+    assert run(ball, "-j", "2").returncode == 0
+    assert artifacts(ball) == artifacts(other)
+    assert not list((ball / "results").rglob("checkpoint*")) and not list((ball / "results").rglob("*.tmp"))
+
+
+def test_a_changed_study_does_not_resume_a_stale_checkpoint(ball):
+    folder = ball / "results" / "study"
+    Study.load(ball / "study.toml").run("observables", executor=0)
+    (folder / "checkpoint-0123456789ab.npz").write_bytes(b"of another study")
+    Study.load(ball / "study.toml").run("posterior", executor=0)
+    assert not list(folder.glob("checkpoint*"))
+
+
+def test_a_damaged_manifest_or_artifact_is_made_again(ball):
+    study = Study.load(ball / "study.toml")
+    study.run("posterior", executor=0)
+    before = artifacts(ball)
+    (ball / "results" / "study" / "manifest.json").write_text("{ half")
+    (ball / "results" / "study" / "posterior.npz").unlink()
+    study.run("posterior", executor=0)
+    assert artifacts(ball) == before
+
+
+def test_failed_runs_are_worried_about_and_retried_on_request(ball):
+    model = ball / "model.py"
+    model.write_text(
+        model.read_text().replace(
+            '    return {"t": T, "z": heights',
+            '    if drag > 0.1:\n        raise tamis.SimulationError("too much air")\n    return {"t": T, "z": heights',
+        )
+    )
+    results = Study.load(ball / "study.toml").run("prediction", executor=0)
+    failed = [run for row in results.design.runs for run in row if run.status == "failed"]
+    assert len(failed) == 12 and failed[0].error == "too much air"
+    assert any("12 of 24 design runs failed" in worry.text and worry.serious for worry in results.worries)
+
+
+def test_a_study_without_data_propagates_the_prior(ball):
+    text = (ball / "study.toml").read_text()
+    start, end = text.index("[[experiment]]"), text.index("[design]")
+    (ball / "study.toml").write_text(text[:start] + text[end:])
+    results = Study.load(ball / "study.toml").run(executor=0)
+    assert results.posterior is None and len(results.panels) == 1
+    assert results.panels[0].sd_model.max() > 0.05 and stale(ball) == []
+
+
+def test_a_numerical_experiment_instead_of_data(ball):
+    old = 'data = "data/drop-1.0.csv", x = "t", y = "z", noise = { kind = "gaussian", sd = "sigma" } } ]'
+    new = 'times = { start = 0.05, stop = 1.45, n = 36 }, noise = { kind = "gaussian", sd = "sigma" } } ]\n'
+    new += 'synthetic = { inputs = { e = 0.7, drag = 0.15 }, noise = { kind = "gaussian", sd = 0.005 }, seed = 7 }'
+    edit(ball, old, new)
+    results = Study.load(ball / "study.toml").run("prediction", executor=0)
+    assert results.panels[0].synthetic
+    row = dict(
+        zip(results.posterior.summary().column("parameter"), results.posterior.summary().rows, strict=True)
+    )
+    # the truth lies within four posterior standard deviations (false alarm 6e-5, seed fixed)
+    assert abs(row["e"][2] - 0.7) < 4 * row["e"][3] and abs(row["drag"][2] - 0.15) < 4 * row["drag"][3]
+
+
+def test_events_as_json(ball):
+    done = run(ball, "--json", "-j", "0", "--to", "posterior")
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    assert {"runs", "posterior"} <= {event["task"] for event in events}
+    last = [event for event in events if event["task"] == "runs"][-1]
+    assert last["done"] == last["total"] == 24
