@@ -46,6 +46,17 @@ def test_a_prior_predicts_too():
     assert p.sd_model == pytest.approx(1.0 * T, rel=0.015, abs=1e-12)
 
 
+def test_quantiles_of_the_total_are_those_of_the_mixture():
+    # one draw: a plain Gaussian; the 5 and 95 % points of the normal law to the bisection's accuracy
+    one = tamis.Predictive(T, np.array([[1.0, 2.0, 3.0]]), np.zeros((1, 3)), np.array([[4.0, 0.25, 0.0]]))
+    low, middle, high = one.quantile((0.05, 0.5, 0.95))
+    assert high - middle == pytest.approx(1.6448536 * np.array([2.0, 0.5, 0.0]), abs=1e-6)
+    assert middle == pytest.approx([1.0, 2.0, 3.0]) and one.quantile(0.5) == pytest.approx([1.0, 2.0, 3.0])
+    # two equal, far apart: the 25 % point is the lower one's median
+    two = tamis.Predictive(None, np.array([[0.0], [100.0]]), np.zeros((2, 1)), np.ones((2, 1)))
+    assert two.quantile(0.25) == pytest.approx([0.0], abs=1e-6)
+
+
 def test_coverage_counts_what_is_there():
     p = tamis.predict(posterior(2000), Line(), TEST, n=2000, rng=np.random.default_rng(3))
     assert p.coverage(np.array([0.0, np.nan, 50.0])) == 0.5

@@ -4,26 +4,35 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
+from tamis.errors import StudyError
+
 
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
     """Open a temporary neighbour of ``path`` for writing and rename it when all went well."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         with temporary.open("wb") as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
         temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
+    except BaseException as error:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            reason = error.strerror or str(error)
+            raise StudyError(
+                f'cannot write "{path}": {reason}; make room or give a writable folder, then run again: '
+                "what was finished is kept"
+            ) from error
         raise
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import tempfile
 import time
 from collections.abc import Callable
 from functools import lru_cache
@@ -55,14 +56,21 @@ def family_hash(folder: Path) -> str:
 
 @lru_cache
 def _cache_folder(family: Path) -> Path:
-    root = Path(
-        os.environ.get("TAMIS_CACHE")
-        or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tamis"
-    )
-    folder = root / f"{family.name}-{family_hash(family)}"
-    folder.mkdir(parents=True, exist_ok=True)
-    os.utime(folder)
-    for old in root.glob(f"{family.name}-*"):
+    folder = _root() / f"{family.name}-{family_hash(family)}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        os.utime(folder)
+    except OSError:  # a home that cannot be written: compile anew in each process rather than fail
+        return Path(tempfile.mkdtemp(prefix="tamis-"))
+    for old in folder.parent.glob(f"{family.name}-*"):
         if old != folder and time.time() - old.stat().st_mtime > _KEEP_SECONDS:
             shutil.rmtree(old, ignore_errors=True)
     return folder
+
+
+def _root() -> Path:
+    """Return the folder of compiled kernels: ``TAMIS_CACHE``, or tamis in the user's cache folder."""
+    chosen = os.environ.get("TAMIS_CACHE")
+    return (
+        Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tamis"
+    )

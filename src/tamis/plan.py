@@ -10,10 +10,12 @@ from pathlib import Path
 import numpy as np
 
 from tamis.errors import SimulationError, StudyError
+from tamis.marginals import Marginal
 from tamis.simulation import batched
 from tamis.store import RunStore, run_key
 from tamis.study.build import Study, build
 from tamis.study.reader import Raw, read, read_manifest, up_to_date
+from tamis.study.series import Series
 from tamis.terminal import duration, say, table
 
 _CALLS_A_SAMPLE = 150  # likelihood calls a posterior sample costs, roughly; measured on the examples
@@ -43,13 +45,13 @@ def _role(study: Study, name: str) -> str:
     return "input of the simulator" if name in study.simulator.inputs else "error model"
 
 
-def _range(prior: object) -> tuple[float, float]:
-    low, high = prior.ppf(np.array([0.05, 0.95]))  # type: ignore[attr-defined]
+def _range(prior: Marginal) -> tuple[float, float]:
+    low, high = prior.ppf(np.array([0.05, 0.95]))
     return float(low), float(high)
 
 
-def _numbers(series: object) -> int:
-    return sum(o.size for e in series.experiments for o in e.observations)  # type: ignore[attr-defined]
+def _numbers(series: Series) -> int:
+    return sum(o.size for e in series.experiments for o in e.observations)
 
 
 def _one_point(study: Study) -> tuple[float, int]:

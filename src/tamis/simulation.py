@@ -17,12 +17,14 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, TypeVar, overload, runtime_checkable
 
 import numpy as np
 
 from tamis.errors import SimulationError, StudyError, nearest
 from tamis.types import BatchInputs, Inputs, Outputs, Value
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
@@ -172,6 +174,12 @@ class FunctionSimulator:
                 raise SimulationError(f"output {name}: {bad} of {array.size} values are not finite")
         return answer
 
+    @overload
+    def batch(self, what: BatchInputs, /) -> Outputs: ...
+    @overload
+    def batch(self, what: F, /) -> F: ...
+    @overload
+    def batch(self, /, *, outputs: Sequence[str]) -> Callable[[F], F]: ...
     def batch(self, what: Any = None, /, *, outputs: Sequence[str] | None = None) -> Any:
         """Declare the batch door, or go through it with arrays of inputs.
 
@@ -180,15 +188,18 @@ class FunctionSimulator:
         if isinstance(what, Mapping):
             return self._run_batch(what)
         if what is None:
-            return lambda function: self.batch(function, outputs=outputs)
+            return lambda function: self._offer(function, outputs)
+        return self._offer(what, outputs)
+
+    def _offer(self, function: F, outputs: Sequence[str] | None) -> F:
         for name in outputs or ():
             if name not in self.outputs:
                 raise StudyError(
                     f'{self.name}: batch offers "{name}", not an output{nearest(name, self.outputs)}'
                 )
-        self._batch = what
+        self._batch = function
         self.batch_outputs = tuple(outputs or self.outputs)
-        return what
+        return function
 
     def _run_batch(self, inputs: BatchInputs) -> Outputs:
         if self._batch is None:

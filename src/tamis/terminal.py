@@ -59,23 +59,15 @@ class _Lines:
 
 def _bars() -> Iterator[Progress]:
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.table import Column
 
     columns = (
-        TextColumn("{task.description:<11}"),
-        BarColumn(bar_width=30),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[details]}"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
+        TextColumn("{task.description}", table_column=Column(min_width=11, no_wrap=True)),
+        BarColumn(bar_width=16, table_column=Column(min_width=16)),
+        MofNCompleteColumn(table_column=Column(min_width=7, no_wrap=True)),
+        TimeRemainingColumn(compact=True, elapsed_when_finished=True, table_column=Column(min_width=5)),
+        TextColumn("{task.fields[details]}", table_column=Column(no_wrap=True, overflow="ellipsis")),
     )
     with Progress(*columns, console=Console(stderr=True)) as bars:
         tasks: dict[str, Any] = {}
@@ -91,7 +83,8 @@ def _bars() -> Iterator[Progress]:
 
 
 def _details(event: Event) -> str:
-    shown = {key: value for key, value in event.info.items() if key != "seconds_left"}
+    hidden = ("seconds_left", "likelihood calls")
+    shown = {key: v for key, v in event.info.items() if key not in hidden and (key != "stored" or v)}
     return "".join(f"  {key} {_short(value)}" for key, value in shown.items())
 
 

@@ -95,7 +95,7 @@ def impact(
     return drive.simulate(Impact(speed, angle, spin, radius, mass, young, poisson, mu, gamma, alpha, k_t))
 
 
-@impact.batch(outputs=drive.RESULTS)  # type: ignore[untyped-decorator]
+@impact.batch(outputs=drive.RESULTS)
 def impact_batch(
     *,
     speed: Array,
