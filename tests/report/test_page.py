@@ -122,6 +122,13 @@ def test_same_records_give_the_same_bytes(tmp_path: Path) -> None:
         assert (tmp_path / "two" / file.relative_to(tmp_path / "one")).read_bytes() == file.read_bytes()
 
 
+def test_files_of_an_earlier_report_are_cleared(tmp_path: Path) -> None:
+    (tmp_path / "figures").mkdir()
+    (tmp_path / "figures" / "old.svg").write_text("<svg/>")
+    write_report(samples.results(tmp_path), tmp_path / "report.html")
+    assert not (tmp_path / "figures" / "old.svg").exists() and list((tmp_path / "figures").glob("*.svg"))
+
+
 def test_small_enough(html: str) -> None:
     assert len(html) < 3_000_000  # the promise made to readers by mail
 

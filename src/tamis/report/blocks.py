@@ -143,9 +143,13 @@ def write_page(path: Path, screens: Sequence[Screen[R]], records: R, *, title: s
     """Write the page, its figures and its numbers; each file is whole or absent, the page comes last."""
     built = [(screen, list(screen.build(records))) for screen in screens]
     shown = [(screen, blocks) for screen, blocks in built if blocks]
-    for address, content in dict(_files(block for _, blocks in shown for block in blocks)).items():
+    files = dict(_files(block for _, blocks in shown for block in blocks))
+    for address, content in files.items():
         with replacing(path.parent / address) as stream:
             stream.write(content)
+    for stale in (*path.parent.glob("figures/*.svg"), *path.parent.glob("tables/*.csv")):
+        if str(stale.relative_to(path.parent)) not in files:
+            stale.unlink()
     html = (
         _environment()
         .get_template("page.html")

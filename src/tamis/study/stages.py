@@ -289,7 +289,7 @@ def _design_runs(study: Study) -> DesignRuns:
 def _provenance(manifest: dict[str, Any], study: Study) -> dict[str, Any]:
     from importlib.metadata import version
 
-    libraries = ("numpy", "scipy", "numba", "arviz-stats", "pebble")
+    libraries = ("numpy", "scipy", "numba", "pebble")
     return {
         **manifest,
         "tamis": __version__,
