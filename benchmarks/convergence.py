@@ -1,7 +1,7 @@
 """The steel-contact evidence against the number of samples: ten seeds each, errors beside the exact quadrature.
 
 ``python benchmarks/convergence.py [--seeds 10]`` takes about an hour on two cores; it rewrites
-docs/images/convergence.svg and the table in docs/theory/convergence.csv.
+docs/images/convergence.svg from docs/theory/convergence.csv, to which it adds the rows that are missing.
 """
 
 from __future__ import annotations
@@ -26,31 +26,39 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     options = parser.parse_args()
-    rows = []
+    done = {(r["model"], r["n"], r["seed"]) for r in read()} if TABLE.exists() else set()
     for n in options.sizes:
         for seed in range(options.seeds):
             for model in MODELS:
-                rows.append(
-                    {"model": model, "n": n, "seed": seed, **figures(model, calibrate(model, n, seed))}
-                )
-                print(
-                    {key: round(v, 4) if isinstance(v, float) else v for key, v in rows[-1].items()},
-                    flush=True,
-                )
-    with TABLE.open("w", newline="") as stream:
-        writer = csv.DictWriter(stream, rows[0])
-        writer.writeheader()
-        writer.writerows(
-            {k: f"{v:.5g}" if isinstance(v, float) else v for k, v in row.items()} for row in rows
-        )
+                if (model, str(n), str(seed)) not in done:
+                    append(
+                        {"model": model, "n": n, "seed": seed, **figures(model, calibrate(model, n, seed))}
+                    )
     draw()
+
+
+def read() -> list[dict[str, str]]:
+    with TABLE.open() as stream:
+        return list(csv.DictReader(stream))
+
+
+def append(row: dict[str, float]) -> None:
+    """Add a row to the table, so that an interrupted run goes on."""
+    row = {key: f"{value:.5g}" if isinstance(value, float) else value for key, value in row.items()}
+    print(row, flush=True)
+    fresh = not TABLE.exists()
+    with TABLE.open("a", newline="") as stream:
+        writer = csv.DictWriter(stream, row)
+        if fresh:
+            writer.writeheader()
+        writer.writerow(row)
 
 
 def draw() -> None:
     """Draw the table: every run a dot, with the bounds asked of 8192 samples."""
     from matplotlib.figure import Figure
 
-    rows = list(csv.DictReader(TABLE.open()))
+    rows = read()
     panels = (
         ("evidence_error", "error of the log evidence", 0.2),
         ("k_t_mean", "mean of k_t, relative error", 0.03),

@@ -14,7 +14,7 @@ SRC = Path(__file__).parent.parent / "src" / "tamis"
 MODULES = sorted(SRC.rglob("*.py"))
 
 ROWS = [
-    {"types", "errors", "files", "jit", "_version"},
+    {"types", "errors", "files", "sources", "jit", "_version"},
     {"simulation", "experiment", "observables", "noise", "space", "design", "marginals"},
     {"store", "worker", "campaign", "adapters"},
     {"surrogates"},
@@ -37,6 +37,7 @@ WITHIN_ROW = {
     ("plan", "terminal"),
     ("__main__", "cli"),
     ("files", "errors"),
+    ("sources", "errors"),
 }
 # the report is the last stage of a study, so the composition root calls it, inside a function
 LAZY_UP = {("study", "report")}

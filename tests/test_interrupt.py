@@ -13,12 +13,14 @@ from pathlib import Path
 
 import pytest
 
+import tamis.campaign
 from tamis.campaign import evaluate
 from tamis.simulation import find
 from tamis.store import RunStore
 
 MODELS = Path(__file__).parent / "models"
 LINE = find("plain.py:line", MODELS)
+SOURCES = str(Path(tamis.campaign.__file__).parent)
 POINTS = [{"a": float(i), "n": 50, "wait": 0.03} for i in range(40)]
 CAMPAIGN = f"""
 import sys
@@ -150,3 +152,43 @@ def test_a_second_campaign_names_the_process_that_holds_the_store(tmp_path):
             assert f"is being written by process {first.pid} on" in said.splitlines()[-1]
             first.kill()
             first.wait()
+
+
+def test_an_interrupt_at_any_line_is_told_as_such_and_costs_nothing(tmp_path):
+    """The interrupt is raised at one line after another of those that a small campaign executes in tamis."""
+    points = [{"a": float(i)} for i in range(3)]
+    evaluate(LINE, points, RunStore(tmp_path / "reference"), executor=0)
+    reference = contents(tmp_path / "reference")
+    line, stops = 1, 0
+    while interrupted(tmp_path / str(line), points, line):
+        evaluate(LINE, points, RunStore(tmp_path / str(line)), executor=0)
+        assert contents(tmp_path / str(line)) == reference
+        line += 17
+        stops += 1
+    assert stops > 20
+
+
+def interrupted(root: Path, points: list[dict], line: int) -> bool:
+    """Begin a campaign and interrupt it at the given line; return whether there were so many."""
+    count = 0
+
+    def trace(frame, event, argument):
+        nonlocal count
+        if not frame.f_code.co_filename.startswith(SOURCES):
+            return None
+        count += event == "line"
+        if count == line:
+            sys.settrace(None)
+            raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    store = RunStore(root)
+    sys.settrace(trace)
+    try:
+        evaluate(LINE, points, store, executor=0)
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    return False

@@ -103,6 +103,21 @@ def test_the_same_run_gives_the_same_bytes_whatever_it_took(tmp_path):
         assert {info.date_time for info in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
 
 
+def test_an_interrupt_inside_a_member_is_not_hidden_by_the_archive(tmp_path, monkeypatch):
+    archives = []
+
+    def interrupted(archive, info, content):
+        archive._writing = True  # as zipfile has it while a member is open
+        archives.append(archive)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(zipfile.ZipFile, "writestr", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_array_file(tmp_path / "a", make(1), {"z": Z})
+    archives[0]._writing = False
+    archives[0].close()
+
+
 def test_adding_twice_replaces(tmp_path):
     store = RunStore(tmp_path)
     store.add(make(1, "crashed"), None)

@@ -7,7 +7,7 @@ from typing import Any
 from tamis._version import __version__
 
 _WHERE = {
-    "tamis.errors": ("TamisError", "StudyError", "SimulationError", "SurrogateError", "TamisWarning"),
+    "tamis.errors": ("TamisError", "StudyError", "SimulationError", "TamisWarning"),
     "tamis.types": ("Array", "Inputs", "Outputs", "Gauss", "Table", "Event"),
     "tamis.marginals": (
         "uniform",
@@ -27,7 +27,7 @@ _WHERE = {
     "tamis.observables": ("value", "final", "peak", "peak_time", "at", "spectrum", "envelope"),
     "tamis.noise": ("Known", "Gaussian", "Relative", "Correlated", "Sum", "check_noise"),
     "tamis.experiment": ("Observation", "Experiment", "read_csv"),
-    "tamis.store": ("Run", "RunStore"),
+    "tamis.store": ("Run", "RunStore", "run_key"),
     "tamis.campaign": ("evaluate", "points", "observe"),
     "tamis.inference.likelihood": ("Direct", "Likelihood"),
     "tamis.inference.posterior": ("Posterior",),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -46,6 +47,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return COMPUTATION_SAYS_NO
     except BrokenPipeError:
         return DONE
+    except OSError as error:
+        print(
+            f"error: {error.filename or ''}: {error.strerror or error}; nothing finished is lost",
+            file=sys.stderr,
+        )
+        return WRONG_REQUEST
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -153,6 +160,9 @@ def run(arguments: argparse.Namespace) -> int:
     upto: Stage = arguments.to
     if all(up_to_date(raw, upto).values()) and not arguments.retry_failed:
         manifest = read_manifest(raw.results)
+        if arguments.json:
+            say(json.dumps({"task": "up to date", "verdict": manifest.get("verdict")}))
+            return COMPUTATION_SAYS_NO if manifest.get("unsound") else DONE
         say(f"{raw.path.name} is up to date.")
         if "verdict" in manifest:
             say(manifest["verdict"])
@@ -164,12 +174,7 @@ def run(arguments: argparse.Namespace) -> int:
     study = build(raw)
     with reporting(arguments.json) as progress:
         results = run_stages(
-            raw,
-            study,
-            upto,
-            executor=_jobs(arguments),
-            progress=progress,
-            retry_failed=arguments.retry_failed,
+            study, upto, executor=_jobs(arguments), progress=progress, retry_failed=arguments.retry_failed
         )
     return _summarise(results) if not arguments.json else _code(results)
 
@@ -223,7 +228,7 @@ def report(arguments: argparse.Namespace) -> int:
         raise StudyError(
             f"{raw.path.name}: {stale[0]} is not up to date; `tamis run {arguments.study}` first"
         )
-    found = results(raw, build(raw))
+    found = results(build(raw))
     write_report(found, found.folder / "report.html")
     print(f"report: {_shown(found.folder / 'report.html')}")
     return DONE
@@ -242,7 +247,11 @@ def compare(arguments: argparse.Namespace) -> int:
         with reporting(arguments.json) as progress:
             compare_studies(raws, executor=_jobs(arguments), progress=progress)
         record = read_comparison(raws)
-        assert record is not None
+        if record is None:
+            raise TamisError("a file changed during the comparison; run the same command again")
+    if arguments.json:
+        say(json.dumps({"task": "comparison", **record}))
+        return COMPUTATION_SAYS_NO if any(worry["unsound"] for worry in record["worries"]) else DONE
     table(record["columns"], record["rows"])
     for check in record["nested"]:
         sides = " against ".join(
@@ -283,6 +292,7 @@ def _run_once(simulator: object, pairs: Sequence[tuple[str, str, str]]) -> int:
     import time
     from typing import Any
 
+    from tamis.simulation import explained
     from tamis.terminal import duration, say, table
 
     chosen: Any = simulator
@@ -297,7 +307,8 @@ def _run_once(simulator: object, pairs: Sequence[tuple[str, str, str]]) -> int:
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as scratch:
         try:
-            outputs = chosen.run(inputs, Path(scratch))
+            with explained(chosen):
+                outputs = chosen.run(inputs, Path(scratch))
         except SimulationError as error:
             say(f"the simulator says no: {error}")
             return COMPUTATION_SAYS_NO

@@ -21,10 +21,6 @@ class SimulationError(TamisError):
     """A simulator says that the physics failed (divergence, no convergence); a datum, not an accident."""
 
 
-class SurrogateError(TamisError):
-    """A surrogate is too poor for what is asked of it."""
-
-
 class TamisWarning(UserWarning):
     """Something the user should worry about; collected during a study and printed in the report."""
 

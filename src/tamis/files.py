@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -44,5 +45,8 @@ def save_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
 
 def load_arrays(path: Path) -> dict[str, np.ndarray[Any, Any]]:
     """Read what `save_arrays` wrote; pickled objects are refused."""
-    with np.load(path, allow_pickle=False) as archive:
-        return dict(archive)
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return dict(archive)
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise StudyError(f'"{path}" cannot be read ({error}); delete it and run again') from error

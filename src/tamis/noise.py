@@ -1,7 +1,7 @@
 """Error models: what may lie between a measurement and the model's answer.
 
 Every model here is Gaussian with zero mean. It says what it adds to the covariance of one test, as a diagonal
-(`variances`) or as a full matrix over the abscissa (`covariance`); the density is written once, in `loglike`.
+(`variances`) or as errors that fade along the abscissa (`colours`); the density is written once, in `loglike`.
 The error of a surrogate is common to all replicates of a test while the noise is new in each, so with r
 replicates of noise covariance S and surrogate covariance K
 
@@ -13,7 +13,7 @@ r = 1 is the usual case, where only the first term is left.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -23,6 +23,8 @@ from tamis.errors import StudyError
 from tamis.types import Array, Gauss, Generator
 
 Theta = Mapping[str, Array]
+Colour = tuple[Array, Array]  # variance and length of an exponentially fading error
+Density = Callable[[Array, float, float], Array]
 _CHUNK = 2_000_000  # numbers of a stack of covariance matrices held at once
 
 
@@ -70,9 +72,9 @@ class _Gaussian:
         """
         return np.zeros((1, 1))
 
-    def covariance(self, coord: Array | None, theta: Theta) -> Array | None:
-        """Return the part correlated along the abscissa, broadcastable to (n, m, m), or None."""
-        return None
+    def colours(self, theta: Theta) -> tuple[Colour, ...]:
+        """Return the variance and the length, (n or 1, 1), of every part correlated along the abscissa."""
+        return ()
 
     def loglike(self, y: Array, model: Gauss, theta: Theta, coord: Array | None) -> Array:
         """Log density of measurements (r, m) under n model answers."""
@@ -80,34 +82,50 @@ class _Gaussian:
         there = np.isfinite(y)
         keep = there.any(axis=0)
         if not there[:, keep].all():
-            raise StudyError(
-                "a value missing in one replicate must be missing in all; give the tests as separate experiments"
-            )
+            raise StudyError("a value missing in one replicate must be missing in all")
         white = np.broadcast_to(self.variances(y.mean(axis=0), model.mean, theta), model.mean.shape)
-        coloured = self.covariance(coord, theta)
         y, mean, var, white = y[:, keep], model.mean[:, keep], model.var[:, keep], white[:, keep]
-        if coloured is None and model.modes is None:
+        colours = self.colours(theta)
+        if not colours and model.modes is None:
             return _diagonal(y, mean, white, var)
-        coloured = None if coloured is None else coloured[:, keep][:, :, keep]
-        modes = None if model.modes is None else model.modes[:, keep]
-        return _dense(y, mean, white, coloured, var, modes, model.weight)
+        at = _abscissa(coord)[keep] if colours else np.zeros(y.shape[1])
+        if model.modes is None and len(colours) == 1:
+            return _replicated(
+                y, mean, lambda r, share, own: _markov(r, at, colours[0], share * white + own * var, share)
+            )
+        modes = np.empty((0, len(at))) if model.modes is None else model.modes[:, keep]
+        weight = np.empty((len(mean), 0)) if model.weight is None else model.weight
+        return _replicated(
+            y, mean, lambda r, share, own: _dense(r, at, colours, white, var, modes, weight, share, own)
+        )
 
     def draw(self, mean: Array, theta: Theta, coord: Array | None, rng: Generator) -> Array:
         """Model answers (n, m) plus one error each."""
         white = np.broadcast_to(self.variances(None, mean, theta), mean.shape)
         drawn: Array = mean + np.sqrt(white) * rng.standard_normal(mean.shape)
-        coloured = self.covariance(coord, theta)
-        if coloured is not None:
-            jitter = 1e-12 * np.trace(coloured, axis1=1, axis2=2)[:, None, None] / mean.shape[1]
-            factor = np.linalg.cholesky(coloured + jitter * np.eye(mean.shape[1]))
-            drawn = drawn + np.einsum("...ij,...j->...i", factor, rng.standard_normal(mean.shape))
+        for variance, length in self.colours(theta):
+            at = _abscissa(coord)
+            order = np.argsort(at, kind="stable")
+            fresh = np.sqrt(variance) * rng.standard_normal(mean.shape)
+            kept = np.exp(-np.diff(at[order]) / length)  # (n or 1, m - 1)
+            error = np.empty_like(mean)
+            error[:, order[0]] = fresh[:, 0]
+            for j in range(1, len(order)):
+                a = kept[:, j - 1]
+                error[:, order[j]] = a * error[:, order[j - 1]] + np.sqrt(1 - a**2) * fresh[:, j]
+            drawn = drawn + error
         return drawn
 
     def error_variance(self, mean: Array, theta: Theta, coord: Array | None) -> Array:
         """Variance of the error at each model answer, (n, m)."""
         total = np.broadcast_to(self.variances(None, mean, theta), mean.shape)
-        coloured = self.covariance(coord, theta)
-        return total if coloured is None else total + np.diagonal(coloured, axis1=1, axis2=2)
+        return np.asarray(total + sum(variance for variance, _ in self.colours(theta)))
+
+
+def _abscissa(coord: Array | None) -> Array:
+    if coord is None:
+        raise StudyError("correlated noise needs an abscissa; this observation has none")
+    return coord
 
 
 def _diagonal(y: Array, mean: Array, white: Array, var: Array) -> Array:
@@ -122,48 +140,65 @@ def _diagonal(y: Array, mean: Array, white: Array, var: Array) -> Array:
     return np.where(np.isnan(answer), -np.inf, answer)
 
 
+def _replicated(y: Array, mean: Array, density: Density) -> Array:
+    """Apply the formula at the head of this file; ``density(residual, share, own)`` is log N(0, share S + own K)."""
+    r, m = y.shape
+    total = density(y.mean(axis=0) - mean, 1 / r, 1.0)
+    for i in range(1, r):  # orthonormal contrasts between replicates: independent of their mean, covariance S
+        contrast = (y[:i].sum(axis=0) - i * y[i]) / math.sqrt(i * (i + 1))
+        total = total + density(np.broadcast_to(contrast, mean.shape), 1.0, 0.0)
+    total = total - 0.5 * m * math.log(r)
+    return np.where(np.isnan(total), -np.inf, total)
+
+
+def _markov(residual: Array, at: Array, colour: Colour, diagonal: Array, share: float) -> Array:
+    """Log density of an exponentially fading error plus an independent one, by the filter of Kalman (1960).
+
+    Such an error is a Markov process along the abscissa (Ornstein & Uhlenbeck), so the density is a product
+    of one-step predictions: m steps, each over all n points at once, instead of n factorisations of m by m.
+    """
+    order = np.argsort(at, kind="stable")
+    variance, length = share * colour[0][:, 0], colour[1][:, 0]
+    centre, spread = np.zeros(len(residual)), np.broadcast_to(variance, len(residual))
+    total = np.zeros(len(residual))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for k, j in enumerate(order):
+            if k:
+                fade = np.exp(-(at[j] - at[order[k - 1]]) / length)
+                centre, spread = fade * centre, fade**2 * spread + variance * (1 - fade**2)
+            predicted = spread + diagonal[:, j]
+            miss = residual[:, j] - centre
+            total -= 0.5 * (np.log(2 * math.pi * predicted) + miss**2 / predicted)
+            gain = spread / predicted
+            centre, spread = centre + gain * miss, spread - gain * spread
+    return total
+
+
 def _dense(
-    y: Array,
-    mean: Array,
+    residual: Array,
+    at: Array,
+    colours: tuple[Colour, ...],
     white: Array,
-    coloured: Array | None,
     var: Array,
-    modes: Array | None,
-    weight: Array | None,
+    modes: Array,
+    weight: Array,
+    share: float,
+    own: float,
 ) -> Array:
-    n, m = mean.shape
-    r = len(y)
-    average = y.mean(axis=0)
-    eye = np.eye(m)
+    """Log density with full covariance matrices, a stack of them at a time."""
+    n, m = residual.shape
+    distance = np.abs(at[:, None] - at[None, :])
     answer = np.empty(n)
     rows = max(1, _CHUNK // (m * m))
     for start in range(0, n, rows):
         part = slice(start, min(start + rows, n))
-        noise = white[part, :, None] * eye
-        if coloured is not None:
-            noise = noise + (coloured[part] if len(coloured) == n else coloured)
-        surrogate = var[part, :, None] * eye
-        if modes is not None and weight is not None:
-            surrogate = surrogate + np.einsum("ka,nk,kb->nab", modes, weight[part], modes)
-        answer[part] = _normal(average - mean[part], surrogate + noise / r)
-        if r > 1:
-            for contrast in _contrasts(y):
-                answer[part] += _normal(np.broadcast_to(contrast, mean[part].shape), noise)
-            answer[part] -= 0.5 * m * math.log(r)
+        covariance = (share * white[part] + own * var[part])[:, :, None] * np.eye(m)
+        covariance = covariance + own * np.einsum("ka,nk,kb->nab", modes, weight[part], modes)
+        for variance, length in colours:
+            v, scale = (np.broadcast_to(c, (n, 1))[part, :, None] for c in (variance, length))
+            covariance = covariance + share * v * np.exp(-distance / scale)
+        answer[part] = _normal(residual[part], covariance)
     return answer
-
-
-def _contrasts(y: Array) -> Array:
-    """Orthonormal contrasts between replicates, (r - 1, m).
-
-    Independent of their mean, each with the noise's covariance.
-    """
-    r = len(y)
-    helmert = np.zeros((r - 1, r))
-    for i in range(1, r):
-        helmert[i - 1, :i] = 1.0 / math.sqrt(i * (i + 1))
-        helmert[i - 1, i] = -i / math.sqrt(i * (i + 1))
-    return np.asarray(helmert @ y)
 
 
 def _normal(residual: Array, covariance: Array) -> Array:
@@ -272,13 +307,9 @@ class Correlated(_Gaussian):
         """Whether the errors of one test are independent of each other: they are not."""
         return False
 
-    def covariance(self, coord: Array | None, theta: Theta) -> Array:
-        """Return the covariance over the abscissa."""
-        if coord is None:
-            raise StudyError("correlated noise needs an abscissa; this observation has none")
-        distance = np.abs(coord[:, None] - coord[None, :])
-        fade = np.exp(-distance / _number(self.length, theta)[:, :, None])
-        return np.asarray(_variance(self.sd, self.variance, theta)[:, :, None] * fade)
+    def colours(self, theta: Theta) -> tuple[Colour, ...]:
+        """Return its variance and length."""
+        return ((_variance(self.sd, self.variance, theta), _number(self.length, theta)),)
 
 
 @dataclass(frozen=True)
@@ -301,10 +332,9 @@ class Sum(_Gaussian):
         """Return the sum of the white parts."""
         return np.asarray(sum(part.variances(y, mean, theta) for part in self.parts))
 
-    def covariance(self, coord: Array | None, theta: Theta) -> Array | None:
-        """Return the sum of the correlated parts, if any."""
-        found = [c for c in (part.covariance(coord, theta) for part in self.parts) if c is not None]
-        return np.asarray(sum(found)) if found else None
+    def colours(self, theta: Theta) -> tuple[Colour, ...]:
+        """Return the correlated parts of all sources."""
+        return tuple(colour for part in self.parts for colour in part.colours(theta))
 
 
 def check_noise(noise: Noise, theta: Theta, coord: Array | None = None, m: int = 4) -> None:

@@ -51,6 +51,12 @@ class _Rowwise:
         return row
 
 
+def _signal(outputs: Outputs, name: str) -> Array:
+    """Return an output as (n, T); a single number is a signal of length one."""
+    array = np.asarray(outputs[name], dtype=float)
+    return array.reshape(len(array), -1)
+
+
 @dataclass(frozen=True)
 class Value(_Rowwise):
     """An output as it is: a number, or every number of a short vector."""
@@ -65,8 +71,7 @@ class Value(_Rowwise):
 
     def many(self, outputs: Outputs) -> Array:
         """Return (n, m) numbers of n runs."""
-        array = np.asarray(outputs[self.output], dtype=float)
-        return array.reshape(len(array), -1)
+        return _signal(outputs, self.output)
 
 
 @dataclass(frozen=True)
@@ -83,7 +88,7 @@ class Final(_Rowwise):
 
     def many(self, outputs: Outputs) -> Array:
         """Return (n, 1) last values."""
-        return np.asarray(outputs[self.output], dtype=float)[:, -1:]
+        return _signal(outputs, self.output)[:, -1:]
 
 
 @dataclass(frozen=True)
@@ -102,9 +107,9 @@ class Peak(_Rowwise):
 
     def many(self, outputs: Outputs) -> Array:
         """Return (n, 1) peaks or their times."""
-        signal = np.asarray(outputs[self.output], dtype=float)
+        signal = _signal(outputs, self.output)
         where = np.argmax(np.abs(signal), axis=1)[:, None]
-        taken = np.asarray(outputs[self.along], dtype=float) if self.when else signal
+        taken = _signal(outputs, self.along) if self.when else signal
         return np.take_along_axis(np.broadcast_to(taken, signal.shape), where, axis=1)
 
 
@@ -128,8 +133,8 @@ class At(_Rowwise):
 
     def many(self, outputs: Outputs) -> Array:
         """Return (n, m) interpolated values."""
-        signal = np.asarray(outputs[self.output], dtype=float)
-        along = np.broadcast_to(np.asarray(outputs[self.along], dtype=float), signal.shape)
+        signal = _signal(outputs, self.output)
+        along = np.broadcast_to(_signal(outputs, self.along), signal.shape)
         want = np.asarray(self.coord, dtype=float)
         if (along == along[0]).all():
             return self._shared(signal, along[0], want)
@@ -165,13 +170,16 @@ class Spectrum(_Rowwise):
 
     def many(self, outputs: Outputs) -> Array:
         """Return (n, m) amplitudes; NaN above the Nyquist frequency."""
-        signal = np.asarray(outputs[self.output], dtype=float)
-        along = np.broadcast_to(np.asarray(outputs[self.along], dtype=float), signal.shape)
+        signal = _signal(outputs, self.output)
+        along = np.broadcast_to(_signal(outputs, self.along), signal.shape)
         step = (along[:, -1] - along[:, 0]) / (along.shape[1] - 1)
         want = np.asarray(self.coord, dtype=float)
-        turn = np.exp(-2j * np.pi * (along - along[:, :1])[:, :, None] * want)
+        common = (
+            along[:1] if (along == along[0]).all() else along
+        )  # one table of turns where all share the abscissa
+        turn = np.exp(-2j * np.pi * (common - common[:, :1])[:, :, None] * want)
         centred = signal - signal.mean(axis=1, keepdims=True)
-        amplitude: Array = 2.0 / signal.shape[1] * np.abs(np.einsum("nt,ntm->nm", centred, turn))
+        amplitude: Array = 2.0 / signal.shape[1] * np.abs((centred[:, None, :] @ turn)[:, 0])
         return np.where(want[None] <= 0.5 / step[:, None], amplitude, np.nan)
 
 
@@ -193,7 +201,7 @@ class Envelope(_Rowwise):
         """Return (n, m) amplitudes."""
         from scipy.signal import hilbert
 
-        signal = np.asarray(outputs[self.output], dtype=float)
+        signal = _signal(outputs, self.output)
         amplitude = np.abs(hilbert(signal, axis=1))
         return At(self.output, self.coord, along=self.along).many(
             {self.output: amplitude, self.along: outputs[self.along]}
@@ -211,13 +219,22 @@ class Custom:
 
     def __call__(self, outputs: Outputs) -> Array:
         """Return (m,) numbers of one run."""
-        return np.atleast_1d(np.asarray(self.function(outputs), dtype=float))
+        try:
+            return np.atleast_1d(np.asarray(self.function(outputs), dtype=float))
+        except SimulationError:
+            raise
+        except Exception as error:
+            raise StudyError(f"observable {self.name} raised {type(error).__name__}: {error}") from error
 
     def many(self, outputs: Outputs) -> Array:
         """Return (n, m) numbers, one run after the other: the function knows only one."""
-        n = len(next(iter(outputs.values())))
-        rows = [self({name: array[i] for name, array in outputs.items()}) for i in range(n)]
-        return np.array(rows)
+        rows = [
+            {name: array[i] for name, array in outputs.items()} for i in range(len(outputs[self.needs[0]]))
+        ]
+        good = [all(np.isfinite(array).all() for array in row.values()) for row in rows]
+        found = {i: self(row) for i, row in enumerate(rows) if good[i]}
+        m = len(next(iter(found.values()))) if found else 1
+        return np.array([found.get(i, np.full(m, np.nan)) for i in range(len(rows))])
 
 
 def value(output: str, unit: str = "") -> Value:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import tempfile
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 
 from tamis.errors import SimulationError, StudyError
 from tamis.marginals import Marginal
-from tamis.simulation import batched
+from tamis.simulation import batched, explained
 from tamis.store import RunStore, run_key
 from tamis.study.build import Study, build
 from tamis.study.reader import Raw, read, read_manifest, up_to_date
@@ -61,9 +62,10 @@ def _one_point(study: Study) -> tuple[float, int]:
     inputs = study.forward(experiment).inputs(middle)
     with tempfile.TemporaryDirectory() as scratch:
         try:
-            study.simulator.run(inputs, Path(scratch))
-            start = time.perf_counter()
-            outputs = study.simulator.run(inputs, Path(scratch))
+            with explained(study.simulator):
+                study.simulator.run(inputs, Path(scratch))
+                start = time.perf_counter()
+                outputs = study.simulator.run(inputs, Path(scratch))
         except SimulationError as error:
             raise StudyError(
                 f"the simulator fails in the middle of the prior, at {inputs}: {error}"
@@ -129,19 +131,25 @@ def print_status(path: Path | None) -> int:
     """Show stages, runs and time left of one study, or of all below this folder."""
     if path is not None:
         return _print_one(read(path))
-    found = [p for p in sorted(Path().rglob("*.toml")) if _is_study(p)]
+    found = _studies(Path())
     if not found:
         raise StudyError("no study file below this folder; `tamis new ball` makes one")
-    for each in found:
-        _print_one(read(each))
+    for raw in found:
+        _print_one(raw)
     return 0
 
 
-def _is_study(path: Path) -> bool:
-    if any(part.startswith(".") for part in path.parts):
-        return False
-    text = path.read_text(encoding="utf-8", errors="replace")
-    return any(line.replace(" ", "").startswith("tamis=") for line in text.splitlines()) and "[model" in text
+def _studies(folder: Path) -> list[Raw]:
+    """Return every study below a folder: what names a simulator, and is not merely extended by others."""
+    read_in: list[Raw] = []
+    for path in sorted(folder.rglob("*.toml")):
+        if not any(part.startswith(".") for part in path.parts):
+            with suppress(StudyError):
+                raw = read(path)
+                if "tamis" in raw.tables and "simulator" in raw.table("model"):
+                    read_in.append(raw)
+    extended = {(raw.base / name).resolve() for raw in read_in for name, _ in raw.parents}
+    return [raw for raw in read_in if raw.path.resolve() not in extended]
 
 
 def _print_one(raw: Raw) -> int:

@@ -14,14 +14,17 @@ import importlib.util
 import inspect
 import math
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar, overload, runtime_checkable
 
 import numpy as np
 
-from tamis.errors import SimulationError, StudyError, nearest
+from tamis.errors import SimulationError, StudyError, TamisError, nearest
+from tamis.sources import source_hash
 from tamis.types import BatchInputs, Inputs, Outputs, Value
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -115,10 +118,16 @@ def _checked(simulator: Simulator, port: Port, value: Value) -> Value:
         return str(value)
     if isinstance(value, (str, bool)):
         raise StudyError(f"{where} must be a number, found {value!r}")
-    number = int(value) if isinstance(port.default, int) else float(value)
+    if isinstance(port.default, int) and math.isfinite(value) and value != int(value):
+        raise StudyError(_not_whole(where, value, port))
+    number = int(value) if isinstance(port.default, int) and math.isfinite(value) else float(value)
     if not math.isfinite(number) or (port.bounds and not port.bounds[0] <= number <= port.bounds[1]):
         raise SimulationError(f"{where} = {number:g} is outside {list(port.bounds or (-math.inf, math.inf))}")
     return number
+
+
+def _not_whole(where: str, value: float, port: Port) -> str:
+    return f"{where} is a whole number because its default is {port.default}; found {value:g}. Write {port.default}.0"
 
 
 class FunctionSimulator:
@@ -221,14 +230,17 @@ class FunctionSimulator:
                     )
                 full[name] = _checked(self, port, value)
                 continue
-            array = np.broadcast_to(
-                np.asarray(value, dtype=np.int64 if isinstance(port.default, int) else np.float64), (n,)
-            ).copy()
+            array = np.broadcast_to(np.asarray(value, dtype=np.float64), (n,)).copy()
             low, high = port.bounds or (-math.inf, math.inf)
             outside = ~(np.isfinite(array) & (array >= low) & (array <= high))
             if outside.any():  # a valid stand-in keeps the function safe; the row becomes NaN below
                 bad |= outside
                 array[outside] = array[~outside][0] if not outside.all() else np.clip(0.0, low, high)
+            if isinstance(port.default, int):
+                if (array != np.floor(array)).any():
+                    odd = float(array[array != np.floor(array)][0])
+                    raise StudyError(_not_whole(f'simulator {self.name}: input "{name}"', odd, port))
+                array = array.astype(np.int64)
             full[name] = array
         answer = self._named(self._batch(**full), self.batch_outputs)
         for name, array in answer.items():
@@ -326,14 +338,13 @@ def simulator(
 
 
 def source_version(path: Path) -> str:
-    """Hash a file's syntax tree: what the code says, not how it is laid out or commented."""
+    """Hash what a file says, and what it imports from beside it; how it is laid out or commented does not count."""
     try:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        return source_hash(path)[:16]
     except OSError as error:
         raise StudyError(
             f'a simulator defined in "{path}" has no source file to take a version from; give version="1"'
         ) from error
-    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:16]
 
 
 def find(name: str, base: Path | None = None) -> Any:
@@ -404,6 +415,21 @@ def _find_in_file(path: Path, attribute: str) -> Any:
         what = "is not decorated with @tamis.simulator" if callable(found) else "does not exist"
         raise StudyError(f'{path.name}: "{attribute}" {what}{nearest(attribute, names)}')
     return found
+
+
+@contextmanager
+def explained(simulator: Simulator) -> Iterator[None]:
+    """Turn an accident inside a simulator into one sentence that names the line."""
+    try:
+        yield
+    except TamisError:
+        raise
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        inside = [f for f in frames if not f.filename.startswith(str(Path(__file__).parent))] or frames
+        where = f"{Path(inside[-1].filename).name}, line {inside[-1].lineno}"
+        text = f"{simulator.name} raised {type(error).__name__}: {error} ({where})"
+        raise StudyError(text) from error
 
 
 def check_simulator(simulator: Simulator, inputs: Inputs | None = None) -> None:

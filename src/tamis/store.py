@@ -122,12 +122,15 @@ def write_array_file(path: Path, run: Run, outputs: Outputs) -> int:
     """Write one run's record and arrays, the same bytes every time; return their number."""
     record = {**vars(run), "inputs": dict(run.inputs)}
     del record["seconds"]
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
-        for name, array in outputs.items():
-            buffer = io.BytesIO()
-            np.lib.format.write_array(buffer, np.asarray(array, order="C"), allow_pickle=False)
-            _write_member(archive, f"{name}.npy", buffer.getvalue())
-        _write_member(archive, "run.json", json.dumps(record, indent=1).encode())
+    try:
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+            for name, array in outputs.items():
+                buffer = io.BytesIO()
+                np.lib.format.write_array(buffer, np.asarray(array, order="C"), allow_pickle=False)
+                _write_member(archive, f"{name}.npy", buffer.getvalue())
+            _write_member(archive, "run.json", json.dumps(record, indent=1).encode())
+    except ValueError as error:  # closing an archive interrupted inside a member hides the interrupt
+        raise error.__context__ or error from None
     return path.stat().st_size
 
 
@@ -188,15 +191,15 @@ def writing(root: Path) -> Iterator[None]:
 class RunStore:
     """A folder of runs, safe to copy, merge and keep for years.
 
-    Nothing is created before the first run is added. Use it as a context manager, or `close` it, to let go of
-    its index early.
+    Nothing is created before the first run is added. `close` it, or use it as a context manager.
     """
+
+    _db: sqlite3.Connection | None = None
+    _handle: int | None = None  # of the lock, while it is ours
 
     def __init__(self, root: Path | str) -> None:
         self.root = Path(root)
-        self._db: sqlite3.Connection | None = None
         self._unwritten: dict[str, tuple[Run, int]] = {}
-        self._held = False
 
     def __enter__(self) -> RunStore:
         return self
@@ -206,6 +209,7 @@ class RunStore:
 
     def __del__(self) -> None:
         self._let_go()
+        self._release()
 
     def __len__(self) -> int:
         return sum(self.counts().values())
@@ -266,10 +270,8 @@ class RunStore:
 
     def log(self, key: str) -> str:
         """Return what a run printed, and its traceback if it crashed; empty if there was nothing."""
-        try:
-            return paths(self.root, key)[1].read_text(encoding="utf-8", errors="replace")
-        except FileNotFoundError:
-            return ""
+        path = paths(self.root, key)[1]
+        return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
 
     def add(self, run: Run, outputs: Outputs | None) -> None:
         """Add or replace one run; whoever reads meanwhile sees the old state or the new one."""
@@ -334,12 +336,11 @@ class RunStore:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        if self._held:
+        if self._handle is not None:
             yield
             return
-        handle = self._seize()
-        self._held = True
         try:
+            self._seize()
             yield
             self._write_rows()
         except BaseException:
@@ -347,35 +348,35 @@ class RunStore:
                 self._write_rows()
             raise
         finally:
-            self._held = False
-            with suppress(OSError):  # released even if some forked process still holds a copy of the handle
-                fcntl.flock(handle, fcntl.LOCK_UN)
-            os.close(handle)
+            self._release()
 
-    def _seize(self) -> int:
+    def _seize(self) -> None:
         with writing(self.root):
             self.root.mkdir(parents=True, exist_ok=True)
-            handle = os.open(self.root / ".lock", os.O_RDWR | os.O_CREAT, 0o666)
+            self._handle = os.open(self.root / ".lock", os.O_RDWR | os.O_CREAT, 0o666)
             try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                os.ftruncate(handle, 0)
-                os.pwrite(handle, f"{os.getpid()} on {socket.gethostname()}\n".encode(), 0)
-            except OSError as error:
-                holder = os.pread(handle, 200, 0).decode(errors="replace").strip() or "(unknown)"
-                os.close(handle)
-                if not isinstance(error, BlockingIOError):
-                    raise
+                fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                holder = os.pread(self._handle, 200, 0).decode(errors="replace").strip() or "(unknown)"
+                self._release()
                 raise StudyError(
                     f'the run store "{self.root}" is being written by process {holder}; '
                     "wait until it ends or stop it"
                 ) from None
-        return handle
+            os.ftruncate(self._handle, 0)
+            os.pwrite(self._handle, f"{os.getpid()} on {socket.gethostname()}\n".encode(), 0)
+
+    def _release(self) -> None:
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            with suppress(OSError):  # also if some forked process still has a copy of the handle
+                fcntl.flock(handle, fcntl.LOCK_UN)
+            os.close(handle)
 
     def _write_rows(self) -> None:
-        if not self._unwritten:
+        if not self._unwritten or self._handle is None or self._db is None:
             return
         rows = [_row(run, size) for run, size in self._unwritten.values()]
-        assert self._db is not None
         with writing(self.root):
             try:
                 with self._db as db:

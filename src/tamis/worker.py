@@ -154,11 +154,10 @@ def conclude(root: Path, run: Run, outputs: Outputs, trace: str) -> int:
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         size = write_array_file(part, run, outputs)
-        if run.status != "done":
-            with suppress(OSError):
-                work.rmdir()
-            if work.exists():
-                trace += f"\nworking folder kept: {work}\n"
+        with suppress(OSError):
+            work.rmdir()
+        if run.status != "done" and work.exists():
+            trace += f"\nworking folder kept: {work}\n"
         if trace:
             with printed.open("a", encoding="utf-8", errors="replace") as file:
                 file.write(trace)
@@ -171,7 +170,7 @@ def conclude(root: Path, run: Run, outputs: Outputs, trace: str) -> int:
         part.unlink(missing_ok=True)
         raise
     os.replace(part, path)
-    if run.status == "done":
+    if run.status == "done" and work.exists():
         shutil.rmtree(work, ignore_errors=True)
     return size
 

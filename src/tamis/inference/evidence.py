@@ -31,6 +31,8 @@ Families = NDArray[np.int64]
 def bridge(visited: Array, drawn: Array, half: int, family: Families) -> tuple[float, float]:
     """Return log evidence and standard error from r = log(prior x likelihood / q).
 
+    Two halves give an estimate each; the error is never less than half their difference.
+
     Parameters
     ----------
     visited, drawn
@@ -42,17 +44,18 @@ def bridge(visited: Array, drawn: Array, half: int, family: Families) -> tuple[f
         First ancestor of each column's points, (n,).
     """
     n = visited.shape[1]
-    values, influence, proposals = [], np.empty(n), 0.0
+    values, influence = [], np.empty(n)
     for part in (slice(0, half), slice(half, n)):
         here, there = visited[:, part], drawn[:, part]
         value = _balance(here, there)
-        missed, caught = expit(value - here), expit(there - value)
         values.append(value)
-        # at the root the slope of the balance is -1, so both sides' relative deviations are those of Z
-        influence[part] = missed.mean(axis=0) / missed.mean() * n / (2 * here.shape[1])
-        proposals += float(caught.var() / caught.mean() ** 2 / caught.size) / 4
-    log_z = float(np.logaddexp(*values)) - math.log(2)
-    return log_z, math.sqrt(variance_of_mean(influence, family) + proposals)
+        # The slope of the balance at its root is -1, so the relative deviations of its two sides are those of
+        # Z. They are added chain by chain: a lucky draw is accepted, visited, and counts on both sides.
+        caught, missed = expit(there - value), expit(value - here)
+        each = caught.mean(axis=0) / caught.mean() - missed.mean(axis=0) / missed.mean()
+        influence[part] = each * n / (2 * here.shape[1])
+    error = math.sqrt(variance_of_mean(influence, family))
+    return float(logsumexp(values)) - math.log(2), max(error, abs(values[0] - values[1]) / 2)
 
 
 def _balance(here: Array, there: Array) -> float:

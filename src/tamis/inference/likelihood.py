@@ -47,6 +47,7 @@ class Direct:
     executor: Executor | int = 1
     timeout: float | None = None
     on_crash: Literal["stop", "reject"] = "stop"
+    retry_failed: bool = False
 
     @property
     def needs(self) -> set[str]:
@@ -96,8 +97,20 @@ def _through_batch(door: Batched, terms: Sequence[Direct], points: Sequence[Arra
     answers = []
     for term, a, b in zip(terms, edges[:-1], edges[1:], strict=True):
         mine = {name: outputs[name][a:b] for name in term.needs}
-        answers.append(np.hstack([o.observable.many(mine) for o in term.experiment.observations]))
+        blocks = [o.observable.many(mine) for o in term.experiment.observations]
+        answers.append(np.hstack([_fitting(term, i, block) for i, block in enumerate(blocks)]))
     return answers
+
+
+def _fitting(term: Direct, i: int, block: Array) -> Array:
+    """Return an observation's numbers if there are as many as expected."""
+    observation = term.experiment.observations[i]
+    if block.shape[1] != observation.size:
+        raise StudyError(
+            f"{term.experiment.name}, {observation.label or i}: the model gives {block.shape[1]} numbers where "
+            f'{observation.size} are expected; a signal is observed with how = "at"'
+        )
+    return block
 
 
 def _column(term: Direct, x: Array, name: str) -> Any:
@@ -120,7 +133,14 @@ def _through_store(terms: Sequence[Direct], points: Sequence[Array]) -> list[Arr
             f"simulator {first.simulator.name} has no batch door; give a run store to sample it directly"
         )
     asked = [term.inputs(row) for term, x in zip(terms, points, strict=True) for row in x]
-    runs = evaluate(first.simulator, asked, first.store, executor=first.executor, timeout=first.timeout)
+    runs = evaluate(
+        first.simulator,
+        asked,
+        first.store,
+        executor=first.executor,
+        timeout=first.timeout,
+        retry_failed=first.retry_failed,
+    )
     for run in runs:
         if run.status in ("crashed", "timeout") and first.on_crash == "stop":
             raise TamisError(
@@ -135,7 +155,8 @@ def _through_store(terms: Sequence[Direct], points: Sequence[Array]) -> list[Arr
             if runs[k].status == "done":
                 outputs = first.store.outputs(runs[k].key, tuple(term.needs))
                 with suppress(SimulationError):  # a run that does not span the data is a failed row
-                    rows[i] = np.concatenate([o.observable(outputs) for o in term.experiment.observations])
+                    blocks = [o.observable(outputs)[None] for o in term.experiment.observations]
+                    rows[i] = np.hstack([_fitting(term, j, block) for j, block in enumerate(blocks)])[0]
             k += 1
         answers.append(rows)
     return answers

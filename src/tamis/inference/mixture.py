@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import gammaln
@@ -31,7 +32,7 @@ from tamis.types import Array, Generator
 
 _FREEDOM = 8.0  # degrees of freedom of every component
 _COMPONENTS = 16  # at most
-_POINTS_PER_COEFFICIENT = 4  # at least, to fit a component
+_POINTS_PER_COEFFICIENT = 3  # at least, to fit a component
 _POINTS = 4096  # at most, to fit all
 _ITERATIONS = 12
 
@@ -45,12 +46,11 @@ class Mixture:
     weight: Array  # (K,)
     mean: Array  # (K, d)
     factor: Array  # (K, d, d), lower triangular roots of the scale matrices
-    form: Array  # (monomials, K), whose product with the monomials of y are the squared distances
+    form: Array  # (K, monomials), the squared distances as polynomials of y
 
     def whiten(self, z: Array) -> Array:
         """Return the coordinates y of points z, (n, d)."""
-        y: Array = np.linalg.solve(self.root, (z - self.centre).T).T
-        return y
+        return np.asarray(np.linalg.solve(self.root, (z - self.centre).T).T, dtype=np.float64)
 
 
 def fit(z: Array, rng: Generator) -> Mixture:
@@ -65,7 +65,7 @@ def fit(z: Array, rng: Generator) -> Mixture:
     share = _first_shares(y, components, rng)
     pull = share
     for _ in range(_ITERATIONS):
-        mixture = _maximised(centre, root, share, pull.T @ features)
+        mixture = _maximised(centre, root, share, pull @ features)
         share, distance = _shares(mixture, features)[1:]
         pull = share * (_FREEDOM + d) / (_FREEDOM + distance)
     return mixture
@@ -89,8 +89,8 @@ def local(mixture: Mixture, z: Array, rng: Generator) -> Array:
     n, d = z.shape
     y = mixture.whiten(z)
     _, share, distance = _shares(mixture, _monomials(y))
-    k = (np.cumsum(share, axis=1) < rng.random((n, 1))).sum(axis=1).clip(max=share.shape[1] - 1)
-    precision = rng.gamma((_FREEDOM + d) / 2, 2 / (_FREEDOM + distance[np.arange(n), k]))
+    k = (np.cumsum(share, axis=0) < rng.random(n)).sum(axis=0).clip(max=len(share) - 1)
+    precision = rng.gamma((_FREEDOM + d) / 2, 2 / (_FREEDOM + distance[k, np.arange(n)]))
     angle = rng.uniform(0, math.pi / 2, size=(n, 1))
     mean = mixture.mean[k]
     noise = _noise(mixture, k, precision, rng.standard_normal((n, d)))
@@ -119,12 +119,13 @@ def _first_shares(y: Array, components: int, rng: Generator) -> Array:
     The seeding of Arthur & Vassilvitskii (2007), k-means++.
     """
     picked = [int(rng.integers(len(y)))]
-    distance = ((y[:, None] - y[picked]) ** 2).sum(axis=2)
+    distance = ((y - y[picked]) ** 2).sum(axis=1)[None]
     while len(picked) < components:
-        nearest = distance.min(axis=1) + 1e-300
-        picked.append(int(rng.choice(len(y), p=nearest / nearest.sum())))
-        distance = np.column_stack([distance, ((y - y[picked[-1]]) ** 2).sum(axis=1)])
-    return np.eye(components)[distance.argmin(axis=1)]
+        chance = distance.min(axis=0) + 1e-300
+        picked.append(int(rng.choice(len(y), p=chance / chance.sum())))
+        distance = np.vstack([distance, ((y - y[picked[-1]]) ** 2).sum(axis=1)])
+    nearest = distance.argmin(axis=0)
+    return np.array([nearest == k for k in range(components)], dtype=np.float64)
 
 
 def _maximised(centre: Array, root: Array, share: Array, moments: Array) -> Mixture:
@@ -133,8 +134,8 @@ def _maximised(centre: Array, root: Array, share: Array, moments: Array) -> Mixt
     A prior worth d + 2 points keeps every scale matrix regular: that of the whole cloud, shrunk as if the
     components shared its volume (Fraley & Raftery 2007, 10.1007/s00357-007-0004-5).
     """
-    d, components = len(centre), share.shape[1]
-    count = share.sum(axis=0)
+    d, components = len(centre), len(share)
+    count = share.sum(axis=1)
     pulled = moments[:, 0] + 1e-3
     mean = moments[:, 1 : d + 1] / pulled[:, None]
     i, j = np.triu_indices(d)
@@ -145,26 +146,28 @@ def _maximised(centre: Array, root: Array, share: Array, moments: Array) -> Mixt
     precision = np.linalg.inv(scale)
     slope = np.einsum("kij,kj->ki", precision, mean)
     square = np.where(i == j, 1.0, 2.0) * precision[:, i, j]
-    form = np.hstack([(slope * mean).sum(axis=1, keepdims=True), -2 * slope, square]).T
+    form = np.hstack([(slope * mean).sum(axis=1, keepdims=True), -2 * slope, square])
     weight = (count + 1) / (count + 1).sum()
-    return Mixture(centre, root, weight, mean, np.linalg.cholesky(scale), np.ascontiguousarray(form))
+    return Mixture(centre, root, weight, mean, np.linalg.cholesky(scale), form)
 
 
 def _shares(mixture: Mixture, features: Array) -> tuple[Array, Array, Array]:
-    """Return log density of z, share of each component, squared distance to each."""
+    """Return log density of z (n,), share of each component (K, n), squared distance to each (K, n)."""
     d = len(mixture.centre)
-    distance = np.maximum(features @ mixture.form, 0.0)
+    distance = np.maximum(mixture.form @ features.T, 0.0)
     volume = np.log(np.einsum("kii->ki", mixture.factor)).sum(axis=1) + np.log(np.diag(mixture.root)).sum()
     constant = gammaln((_FREEDOM + d) / 2) - gammaln(_FREEDOM / 2) - d / 2 * math.log(_FREEDOM * math.pi)
-    each = np.log(mixture.weight) - volume + constant - (_FREEDOM + d) / 2 * np.log1p(distance / _FREEDOM)
-    top = each.max(axis=1, keepdims=True)
+    level = np.log(mixture.weight) - volume + constant
+    each = level[:, None] - (_FREEDOM + d) / 2 * np.log1p(distance / _FREEDOM)
+    top = each.max(axis=0)
     share = np.exp(each - top)
-    total = share.sum(axis=1, keepdims=True)
-    return (top + np.log(total))[:, 0], share / total, distance
+    total = share.sum(axis=0)
+    return top + np.log(total), share / total, distance
 
 
-def _noise(mixture: Mixture, k: Array, precision: Array, normal: Array) -> Array:
-    return np.einsum("nij,nj->ni", mixture.factor[k], normal) / np.sqrt(precision)[:, None]
+def _noise(mixture: Mixture, k: Any, precision: Any, normal: Array) -> Array:
+    noise: Array = np.einsum("nij,nj->ni", mixture.factor[k], normal) / np.sqrt(precision)[:, None]
+    return noise
 
 
 def _point(mixture: Mixture, y: Array) -> Array:

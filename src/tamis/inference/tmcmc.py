@@ -79,7 +79,7 @@ def tmcmc(
     checkpoint: Path | None = None,
     progress: Progress | None = None,
     fraction: float = 0.5,
-    sweeps: int = 24,
+    sweeps: int = 40,
 ) -> Posterior:
     """Sample a posterior with n points and estimate its evidence.
 
@@ -272,8 +272,9 @@ def _target(space: Space, loglike: LogDensity) -> LogDensity:
     """Return the log-likelihood as a function of normal scores."""
 
     def target(z: Array) -> Array:
-        outside = (np.abs(z) > _EDGE).any(axis=1)
-        values = np.asarray(loglike(space.from_unit(ndtr(np.where(outside[:, None], 0.0, z)))), dtype=float)
+        outside = np.abs(z).max(axis=1) > _EDGE
+        x = space.from_unit(ndtr(np.where(outside[:, None], 0.0, z)))
+        values: Array = np.asarray(loglike(x), dtype=np.float64)
         if values.shape != (len(z),):
             raise StudyError(
                 f"the log-likelihood of {len(z)} points must have shape ({len(z)},), found {values.shape}"

@@ -53,13 +53,22 @@ class Study:
     fixed: Inputs
     settings: Settings
     references: tuple[Reference, ...]
-    text: str
-    parents: tuple[tuple[str, str], ...]
+    raw: Raw
 
     @classmethod
     def load(cls, path: Path | str) -> Study:
         """Read, check and build a study file."""
         return build(read(Path(path)))
+
+    @property
+    def text(self) -> str:
+        """The study file, as it was read."""
+        return self.raw.text
+
+    @property
+    def parents(self) -> tuple[tuple[str, str], ...]:
+        """Names and texts of the files it extends."""
+        return self.raw.parents
 
     @property
     def experiments(self) -> tuple[Experiment, ...]:
@@ -87,15 +96,30 @@ class Study:
         """Bring every stage up to ``upto`` up to date."""
         from tamis.study.stages import run
 
-        return run(read(self.path), self, upto, executor=executor, progress=progress)
+        return run(self, upto, executor=executor, progress=progress)
 
     def forward(
-        self, experiment: Experiment, store: RunStore | None = None, executor: Executor | int = 1
+        self,
+        experiment: Experiment,
+        store: RunStore | None = None,
+        executor: Executor | int = 1,
+        retry_failed: bool = False,
     ) -> Direct:
-        """Return the simulator as a forward model of one experiment."""
+        """Return the simulator as a forward model of one experiment.
+
+        A stochastic one is given the study's seed, the same at every point, so that it is a function.
+        """
         reads = self.model_space.names
+        drawn = "seed" in self.simulator.inputs and "seed" not in {
+            *self.fixed,
+            *experiment.conditions,
+            *reads,
+        }
+        fixed = {**self.fixed, "seed": self.seed} if drawn else self.fixed
         timeout, on_crash = self.settings.timeout, self.settings.on_crash
-        return Direct(self.simulator, experiment, reads, self.fixed, store, executor, timeout, on_crash)
+        return Direct(
+            self.simulator, experiment, reads, fixed, store, executor, timeout, on_crash, retry_failed
+        )
 
 
 def build(raw: Raw) -> Study:
@@ -127,17 +151,7 @@ def build(raw: Raw) -> Study:
     references = tuple(_reference(fail, i, r, space) for i, r in enumerate(file.reference))
     title = file.title or raw.path.stem
     return Study(
-        raw.path.resolve(),
-        title,
-        file.seed,
-        simulator,
-        space,
-        series,
-        fixed,
-        settings,
-        references,
-        raw.text,
-        raw.parents,
+        raw.path.resolve(), title, file.seed, simulator, space, series, fixed, settings, references, raw
     )
 
 
@@ -173,6 +187,9 @@ def _space(fail: _Fault, file: StudyFile, simulator: Simulator) -> Space:
                 where,
                 f"input {port.name} of {simulator.name} is a {port.kind}, not a number; it cannot be sampled",
             )
+        if isinstance(port.default, int):
+            message = f"input {port.name} of {simulator.name} is a whole number because its default is {port.default}"
+            raise fail(where, f"{message}; a continuous prior needs a default of {port.default}.0")
         if parameter.unit and port.unit and parameter.unit != port.unit:
             message = f'unit "{parameter.unit}", but {simulator.name} takes "{port.unit}"; convert the prior'
             raise fail(f"{where}.unit", message)

@@ -23,7 +23,7 @@ from tamis.space import Space
 from tamis.study.artifacts import Comparison, NestedCheck, Panel, Results, Worry, save_panels
 from tamis.study.build import Study, build
 from tamis.study.panels import make_panel
-from tamis.study.reader import STAGES, Raw, comparison_folder, comparison_hash
+from tamis.study.reader import STAGES, Raw, comparison_folder, comparison_hash, study_names
 from tamis.study.stages import run
 from tamis.types import Progress
 
@@ -32,14 +32,16 @@ def compare_studies(
     raws: Sequence[Raw], *, executor: Executor | int = 1, progress: Progress | None = None
 ) -> Comparison:
     """Bring every study up to date, weigh them and write the comparison's own report."""
-    stems = [raw.path.stem for raw in raws]
-    if len(set(stems)) < len(stems) or len(stems) < 2:
-        raise StudyError(f"compare needs two or more different studies, found {', '.join(stems)}")
+    if len({raw.path.resolve() for raw in raws}) < max(2, len(raws)):
+        raise StudyError(
+            f"compare needs two or more different studies, found {', '.join(str(r.path) for r in raws)}"
+        )
+    stems = study_names(raws)
     studies = [build(raw) for raw in raws]
     _same_measurements(studies)
     results = [
-        run(raw, study, executor=executor, progress=_named(raw.path.stem, progress))
-        for raw, study in zip(raws, studies, strict=True)
+        run(study, executor=executor, progress=_named(stem, progress))
+        for stem, study in zip(stems, studies, strict=True)
     ]
     posteriors: dict[str, Posterior] = {}
     for stem, found in zip(stems, results, strict=True):
@@ -99,7 +101,11 @@ def _same_measurements(studies: Sequence[Study]) -> None:
 
 def _measurements(study: Study) -> dict[str, bytes]:
     tests = [e for s in study.series if s.use == "calibrate" for e in s.experiments]
-    return {f"{e.name}/{o.label}": np.asarray(o.y).tobytes() for e in tests for o in e.observations}
+    return {
+        f"{e.name}/{o.label}": np.asarray(o.y).tobytes() + (b"" if o.coord is None else o.coord.tobytes())
+        for e in tests
+        for o in e.observations
+    }
 
 
 def _nested(
@@ -131,12 +137,25 @@ def held_parameter(inner: Study, outer: Study) -> tuple[str, float] | None:
     name = extra[0]
     if name not in inner.simulator.inputs:
         return None
-    value = inner.fixed.get(name, inner.simulator.inputs[name].default)
+    tests = [
+        [e for x in study.series if x.use == "calibrate" for e in x.experiments] for study in (inner, outer)
+    ]
+    default = inner.fixed.get(name, inner.simulator.inputs[name].default)
+    values = {e.conditions.get(name, default) for e in tests[0]}
+    value = values.pop()
     others = {key: v for key, v in inner.fixed.items() if key != name}
-    if not isinstance(value, (int, float)) or others != dict(outer.fixed):
-        return None
-    same = _priors(outer.space.subset(inner.space.names)) == _priors(inner.space)
-    return (name, float(value)) if same and outer.space.correlation is None else None
+    imposed = [{key: v for key, v in e.conditions.items() if key != name} for e in tests[0]]
+    errors = [[[o.noise for o in e.observations] for e in each] for each in tests]
+    alike = (
+        not values
+        and others == dict(outer.fixed)
+        and imposed == [dict(e.conditions) for e in tests[1]]
+        and errors[0] == errors[1]
+        and inner.space.correlation is None
+        and outer.space.correlation is None
+        and _priors(outer.space.subset(inner.space.names)) == _priors(inner.space)
+    )
+    return (name, float(value)) if alike and isinstance(value, (int, float)) else None
 
 
 def _priors(space: Space) -> list[tuple[float, ...]]:
@@ -167,7 +186,9 @@ def _mixed(results: Sequence[Results], weights: Sequence[float], rng: np.random.
             "overlay": first.overlay,
         }
         nothing = np.empty((0, len(first.x)))
-        mixed.append(make_panel(mix(parts, weights, rng), y=first.y, white=False, prior=nothing, **words))
+        mixed.append(
+            make_panel(mix(parts, weights, rng), y=first.y, white=False, signal=False, prior=nothing, **words)
+        )
     return mixed
 
 

@@ -85,24 +85,29 @@ def series_panels(
                 overlay=series.overlay[j] if series.overlay else np.empty((0, 3)),
                 prior=_prior_band(before, len(x)),
                 white=observation.noise.white,
+                signal=observation.coord is not None,
             )
         )
     return panels
 
 
 def make_panel(
-    predictive: Predictive, *, y: Array, white: bool, prior: Array, x: Array | None = None, **words: Any
+    predictive: Predictive, *, y: Array, white: bool, signal: bool, prior: Array, **words: Any
 ) -> Panel:
     """Fill a panel from a prediction and the measurements on its abscissa."""
-    coord = predictive.coord if x is None else x
+    coord = predictive.coord
     assert coord is not None
     residual = np.empty(0)
     correlation, limit = np.empty(0), math.nan
     with np.errstate(invalid="ignore", divide="ignore"):
         if len(y):
-            residual = (np.nanmean(y, axis=0) - predictive.mean) / predictive.sd_total
+            measured = np.isfinite(y)
+            average = np.where(measured, y, 0.0).sum(axis=0) / measured.sum(
+                axis=0
+            )  # NaN where all are missing
+            residual = (average - predictive.mean) / predictive.sd_total
     there = np.isfinite(residual)
-    if there.sum() >= _ENOUGH:
+    if signal and there.sum() >= _ENOUGH:
         correlation = autocorrelation(residual[there])
         limit = 2.576 / math.sqrt(there.sum()) if white else math.nan  # 99 % of white sequences stay inside
     return Panel(
@@ -154,7 +159,9 @@ def _columns(series: Series, j: int) -> Any:
 def _abscissa(series: Series, observation: Observation) -> Array:
     if series.along:
         return np.array(series.values)
-    return observation.coord if observation.coord is not None else np.arange(observation.size, dtype=float)
+    if observation.coord is not None and len(series.experiments) == 1:
+        return observation.coord
+    return np.arange(len(series.experiments) * observation.size, dtype=float)
 
 
 def _titled(name: str, unit: str) -> str:

@@ -7,9 +7,9 @@ is imported: that is why a second `tamis run` of an unchanged study takes a frac
 from __future__ import annotations
 
 import ast
-import csv
 import hashlib
 import json
+import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,12 +19,14 @@ from typing import Any, Literal, get_args
 
 from tamis._version import __version__
 from tamis.errors import StudyError, nearest
+from tamis.sources import source_hash
 
 Stage = Literal[
     "design", "runs", "observables", "surrogate", "sensitivity", "posterior", "prediction", "report"
 ]
 STAGES: tuple[Stage, ...] = get_args(Stage)
 _PACKAGE = Path(__file__).parent.parent
+_NUMBER = re.compile(r"[-+0-9.eE]+")
 _SHELL = (
     "report",
     "cli",
@@ -32,6 +34,7 @@ _SHELL = (
     "web",
     "vv",
     "terminal",
+    "plan",
 )  # parts of tamis that no stage before the report depends on
 
 
@@ -114,11 +117,8 @@ def stage_hashes(raw: Raw) -> dict[Stage, str]:
     model = _digest(raw.table("model"), simulator_fingerprint(raw), _named_files(raw, inputs_held))
     inputs = input_names(raw)
     noisy = set(noise_parameters(raw))
-    feeds = {
-        name: law
-        for name, law in raw.table("parameters").items()
-        if (name in inputs if inputs is not None else name not in noisy)
-    }
+    laws = list(raw.table("parameters").items())  # as a list: their order is that of the arrays' columns
+    feeds = [(n, law) for n, law in laws if (n in inputs if inputs is not None else n not in noisy)]
     tests = raw.tables_of("experiment")
     imposed = [{k: v for k, v in t.items() if k not in ("observe", "use")} for t in tests]
     calibrated = [t for t in tests if t.get("use", "calibrate") == "calibrate"]
@@ -130,7 +130,7 @@ def stage_hashes(raw: Raw) -> dict[Stage, str]:
     hashes["observables"] = _digest(hashes["runs"], tests, _named_files(raw, tests))
     hashes["surrogate"] = _digest(hashes["observables"], raw.table("surrogate"))
     hashes["sensitivity"] = _digest(hashes["surrogate"], raw.table("sensitivity"))
-    unknowns = (raw.table("parameters"), correlation)
+    unknowns = (laws, correlation)
     files = _named_files(raw, calibrated)
     hashes["posterior"] = _digest(*common, model, *unknowns, calibrated, files, raw.table("inference"))
     ahead = raw.tables_of("predict")
@@ -142,21 +142,22 @@ def stage_hashes(raw: Raw) -> dict[Stage, str]:
 
 
 def simulator_fingerprint(raw: Raw) -> str:
-    """Hash the sources behind the simulator a study names.
+    """Hash what lies behind the simulator a study names.
 
-    Its syntax tree for a user's file, all files of a built-in family.
+    That is all files of a built-in family, what a user's file and its local imports say, or the version of an
+    installed package.
     """
     name = str(raw.table("model").get("simulator", ""))
     if name.startswith("tamis:"):
         family = name.removeprefix("tamis:").partition(".")[0]
         return _sources(family) if (_PACKAGE / "sim" / family).is_dir() else ""
     path = raw.base / name.rpartition(":")[0]
-    if not path.is_file():
-        return name
-    try:
-        return hashlib.sha256(ast.dump(ast.parse(path.read_text(encoding="utf-8"))).encode()).hexdigest()
-    except (SyntaxError, UnicodeDecodeError) as error:
-        raise StudyError(f"{path.name} is not valid Python: {error}") from error
+    if path.is_file():
+        return source_hash(path)
+    from importlib.metadata import entry_points
+
+    plugs = [point for point in entry_points(group="tamis.simulators") if point.name == name]
+    return f"{name} {plugs[0].dist.version if plugs and plugs[0].dist else ''}"
 
 
 def input_names(raw: Raw) -> set[str] | None:
@@ -197,19 +198,15 @@ def _named_files(raw: Raw, value: Any) -> dict[str, str]:
     """Hash the content of every file named anywhere in a table, or in a cell of a data file it names."""
     found: dict[str, str] = {}
     for text in _strings(value):
-        path = raw.base / text.partition(".py:")[0]
-        path = path.with_suffix(".py") if ".py:" in text else path
+        path = raw.base / (text.rpartition(":")[0] if ".py:" in text else text)
         if not _is_file(path):
             continue
-        found[text] = hashlib.sha256(path.read_bytes()).hexdigest()
-        if path.suffix == ".csv":
-            cells = {
-                c
-                for row in csv.reader(path.read_text(encoding="utf-8", errors="replace").splitlines())
-                for c in row
-            }
+        content = path.read_bytes()
+        found[text] = hashlib.sha256(content).hexdigest()
+        if path.suffix != ".py":
+            cells = {cell.strip() for cell in re.split(r"[,;\t\n]", content.decode(errors="replace"))}
             for cell in cells:
-                if "." in cell and not cell.replace(".", "").isdigit() and _is_file(raw.base / cell):
+                if cell and not _NUMBER.fullmatch(cell) and _is_file(raw.base / cell):
                     found[cell] = hashlib.sha256((raw.base / cell).read_bytes()).hexdigest()
     return found
 
@@ -307,9 +304,15 @@ def applies(raw: Raw, stage: Stage) -> bool:
     return calibrated or stage in ("prediction", "report")
 
 
+def study_names(raws: Sequence[Raw]) -> list[str]:
+    """Name studies by their files, or by their folders where files are called alike."""
+    stems = [raw.path.stem for raw in raws]
+    return stems if len(set(stems)) == len(stems) else [raw.path.resolve().parent.name for raw in raws]
+
+
 def comparison_folder(raws: Sequence[Raw]) -> Path:
     """Return the folder of a comparison's results."""
-    return raws[0].base / "results" / ("compare-" + "-".join(raw.path.stem for raw in raws))
+    return raws[0].base / "results" / ("compare-" + "-".join(study_names(raws)))
 
 
 def comparison_hash(raws: Sequence[Raw]) -> str:

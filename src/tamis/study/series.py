@@ -217,6 +217,9 @@ class Builder:
         for column in columns:
             self._same_unit(f"{where}.y", sheet, column, unit, f"output {table.output}")
         y = np.array([self._numbers(f"{where}.y", sheet, column, missing=True) for column in columns])
+        if (np.isnan(y).any(axis=0) & ~np.isnan(y).all(axis=0)).any():
+            message = f"{sheet.path.name}: a value missing in one replicate must be missing in all"
+            raise self.fail(f"{where}.y", f"{message}; give the tests as separate experiments")
         coord = None
         if table.how not in SCALARS:
             x = table.x or table.along

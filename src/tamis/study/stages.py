@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ from tamis.study.artifacts import DesignRuns, Results, load_panels, save_panels
 from tamis.study.build import Study
 from tamis.study.checks import verdict, worries
 from tamis.study.panels import series_panels
-from tamis.study.reader import STAGES, Raw, Stage, read_manifest, stage_hashes, up_to_date
+from tamis.study.reader import ARTIFACTS, STAGES, Stage, read_manifest, stage_hashes, up_to_date
 from tamis.types import Array, Event, Generator, Inputs, Progress, silent
 
 
@@ -53,7 +54,6 @@ class Context:
 
 
 def run(
-    raw: Raw,
     study: Study,
     upto: Stage = "report",
     *,
@@ -63,10 +63,9 @@ def run(
 ) -> Results:
     """Bring every stage up to ``upto`` up to date and return what there is."""
     folder = study.results
-    folder.mkdir(parents=True, exist_ok=True)
     manifest = read_manifest(folder)
-    hashes = stage_hashes(raw)
-    current = up_to_date(raw, upto)
+    hashes = stage_hashes(study.raw)
+    current = up_to_date(study.raw, upto)
     with RunStore(study.runs) as store:
         context = Context(study, store, executor, progress or silent, retry_failed, hashes)
         if current.get("runs") and _lost(study, store):
@@ -75,24 +74,42 @@ def run(
             if is_current and not (retry_failed and stage == "runs"):
                 continue
             start = time.perf_counter()
+            before = _content(folder, stage)
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always", TamisWarning)
                 if stage == "report":
-                    found = results(raw, study, manifest)
+                    found = results(study, manifest)
                     _write_report(found)
                     manifest |= {"verdict": found.verdict, "unsound": any(w.unsound for w in found.worries)}
                 else:
                     WORK[stage](context)
-            heard = list(
-                dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, TamisWarning))
-            )
+            heard = _heard(caught)
             seconds = round(time.perf_counter() - start, 3)
             entry = {"hash": hashes[stage], "seconds": seconds, "warnings": heard}
             manifest = _provenance(manifest, study)
             manifest["stages"] = {**manifest.get("stages", {}), stage: entry}
+            if (
+                stage == "runs" and before and before != _content(folder, stage)
+            ):  # runs retried, another outcome
+                for later in STAGES[STAGES.index("runs") + 1 :]:
+                    manifest["stages"].pop(later, None)
+                    if later in current:
+                        current[later] = False
             with replacing(folder / "manifest.json") as stream:
                 stream.write(json.dumps(manifest, indent=1).encode())
-    return results(raw, study, manifest)
+    return results(study, manifest)
+
+
+def _content(folder: Path, stage: Stage) -> list[bytes]:
+    return [(folder / name).read_bytes() for name in ARTIFACTS[stage] if (folder / name).is_file()]
+
+
+def _heard(caught: list[warnings.WarningMessage]) -> list[str]:
+    """Return our own warnings for the report; let the others through."""
+    for warning in caught:
+        if not issubclass(warning.category, TamisWarning):
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    return list(dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, TamisWarning)))
 
 
 def run_design(context: Context) -> None:
@@ -173,18 +190,16 @@ def _warn_unobserved(experiment: Experiment, runs: list[Run], store: RunStore) -
 
 
 def _lost(study: Study, store: RunStore) -> bool:
-    """Say whether a run that the results stand on has gone from the store."""
-    keys = [str(key) for key in load_arrays(study.results / "runs.npz")["keys"].ravel()]
-    return len(store.get_many(keys)) < len(set(keys))
+    """Say whether a run that the results stand on has gone from the store, or is damaged there."""
+    keys = {str(key) for key in load_arrays(study.results / "runs.npz")["keys"].ravel()}
+    return len(store.recover(sorted(keys))) < len(keys)
 
 
 def _stored(store: RunStore, keys: Array) -> list[Run]:
     runs = store.get_many([str(key) for key in keys])
     missing = [str(key) for key in keys if str(key) not in runs]
     if missing:
-        raise TamisError(
-            f"run {missing[0][:12]} is no longer in {store.root}; `tamis run --force` starts from the design"
-        )
+        raise TamisError(f"run {missing[0][:12]} is no longer in {store.root}; `tamis run` runs it again")
     return [runs[str(key)] for key in keys]
 
 
@@ -192,7 +207,7 @@ def run_posterior(context: Context) -> None:
     """Sample the posterior; interrupted, it goes on from its checkpoint."""
     study = context.study
     tests = [e for s in study.series if s.use == "calibrate" for e in s.experiments]
-    terms = tuple((e, study.forward(e, context.store, context.executor)) for e in tests)
+    terms = tuple((e, study.forward(e, context.store, context.executor, context.retry_failed)) for e in tests)
     checkpoint = study.results / f"checkpoint-{context.hashes['posterior'][:12]}.npz"
     for stale in set(study.results.glob("checkpoint-*.npz")) - {checkpoint}:
         stale.unlink()
@@ -239,12 +254,12 @@ WORK: dict[Stage, Callable[[Context], None]] = {
 def _posterior(study: Study) -> Posterior | None:
     path = study.results / "posterior.npz"
     calibrated = any(s.use == "calibrate" for s in study.series)
-    return Posterior.load(path, study.space) if calibrated and path.is_file() else None
+    return Posterior.load(path, study.space) if calibrated else None
 
 
 def _observables(study: Study) -> dict[str, Any]:
-    path = study.results / "observables.npz"
-    return load_arrays(path) if path.is_file() and study.experiments else {}
+    calibrated = any(s.use == "calibrate" for s in study.series)  # otherwise there is no design
+    return load_arrays(study.results / "observables.npz") if calibrated else {}
 
 
 def _write_report(found: Results) -> None:
@@ -253,9 +268,9 @@ def _write_report(found: Results) -> None:
     write_report(found, found.folder / "report.html")
 
 
-def results(raw: Raw, study: Study, manifest: dict[str, Any] | None = None) -> Results:
+def results(study: Study, manifest: dict[str, Any] | None = None) -> Results:
     """Gather the artifacts that are up to date."""
-    current = up_to_date(raw, "report")
+    current = up_to_date(study.raw, "report")
     manifest = read_manifest(study.results) if manifest is None else manifest
     fresh = {stage for stage, good in current.items() if good}
     found_design = _design_runs(study) if "runs" in fresh else None

@@ -1,0 +1,148 @@
+"""Posteriors whose evidence is known, shared by tests and benchmarks.
+
+The Gaussian ones are written as their likelihood's peaks, so that other packages can be given the same problem: a
+likelihood is a sum of ``exp(height) exp(-1/2 (x - mean)' precision (x - mean))``. Nothing of tamis is imported before a
+space is asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.special import gammaln, logsumexp
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A prior, standard normal or uniform in a box, and a log-likelihood of (n, d) points."""
+
+    name: str
+    dim: int
+    box: tuple[float, float] | None  # None: standard normal
+    loglike: Callable[[np.ndarray], np.ndarray]
+    log_evidence: float
+
+    @property
+    def space(self) -> Any:
+        import tamis
+
+        law = tamis.uniform(*self.box) if self.box else tamis.normal(0.0, 1.0)
+        return tamis.Space(tuple(tamis.Parameter(f"x{i + 1}", law) for i in range(self.dim)))
+
+
+@dataclass(frozen=True)
+class Peaks:
+    """A likelihood made of Gaussian peaks."""
+
+    height: np.ndarray  # (K,)
+    mean: np.ndarray  # (K, d)
+    precision: np.ndarray  # (K, d, d)
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        off = x[:, None] - self.mean
+        return logsumexp(self.height - 0.5 * np.einsum("nki,kij,nkj->nk", off, self.precision, off), axis=1)
+
+
+def linear(d: int = 5, m: int = 20, sd: float = 0.3, seed: int = 1) -> Problem:
+    """Linear regression with known noise and a standard normal prior: the evidence is a normal density of the data."""
+    rng = np.random.default_rng(seed)
+    design, truth = rng.normal(size=(m, d)), rng.normal(size=d)
+    y = design @ truth + sd * rng.normal(size=m)
+    precision = design.T @ design / sd**2
+    best = np.linalg.solve(precision, design.T @ y / sd**2)
+    height = -0.5 * ((y - design @ best) ** 2).sum() / sd**2 - m * math.log(sd * math.sqrt(2 * math.pi))
+    covariance = design @ design.T + sd**2 * np.eye(m)
+    log_evidence = -0.5 * (
+        y @ np.linalg.solve(covariance, y) + np.linalg.slogdet(2 * math.pi * covariance).logabsdet
+    )
+    peaks = Peaks(np.array([height]), best[None], precision[None])
+    return Problem(f"linear Gaussian, {d}-D", d, None, peaks, float(log_evidence))
+
+
+def two_modes() -> Problem:
+    """Two narrow Gaussians, of weights 0.3 and 0.7, far apart in a square 200 times as wide as they are."""
+    sd, weight = 0.1, np.array([0.3, 0.7])
+    mean = np.array([[-5.0, -5.0], [4.0, 6.0]])
+    height = np.log(weight / (2 * math.pi * sd**2))
+    peaks = Peaks(height, mean, np.array([np.eye(2) / sd**2] * 2))
+    return Problem(
+        "two modes, 2-D", 2, (-10.0, 10.0), peaks, -2 * math.log(20.0)
+    )  # tails outside: below 1e-300
+
+
+def peaked() -> Problem:
+    """One Gaussian in seven dimensions, all correlations 0.9, a fiftieth of the box wide."""
+    d, sd, correlation = 7, 0.02, 0.9
+    covariance = sd**2 * ((1 - correlation) * np.eye(d) + correlation)
+    height = -0.5 * np.linalg.slogdet(2 * math.pi * covariance).logabsdet
+    mean = np.linspace(0.3, 0.7, d)
+    peaks = Peaks(np.array([height]), mean[None], np.linalg.inv(covariance)[None])
+    return Problem("correlated peak, 7-D", d, (0.0, 1.0), peaks, 0.0)  # tails outside: 15 sd, below 1e-50
+
+
+def banana() -> Problem:
+    """A Gaussian bent along a parabola."""
+
+    def loglike(x: np.ndarray) -> np.ndarray:
+        bend = (x[:, 1] - x[:, 0] ** 2) / 0.1
+        return -0.5 * (x[:, 0] ** 2 + bend**2) - math.log(2 * math.pi * 0.1)
+
+    # |x1| > 5, where the parabola leaves the box: 6e-7 of the mass
+    return Problem("banana, 2-D", 2, (-25.0, 25.0), loglike, -2 * math.log(50.0))
+
+
+def shells(d: int) -> Problem:
+    """Two Gaussian shells of radius 2 and width 0.1, side by side (Feroz, Hobson & Bridges 2009,
+    10.1111/j.1365-2966.2009.14548.x); the evidence by one-dimensional quadrature of the radius."""
+    radius, width, centre, half = 2.0, 0.1, 3.5, 6.0
+    r = np.linspace(radius - 12 * width, radius + 12 * width, 20001)
+    density = np.exp(-0.5 * ((r - radius) / width) ** 2) / (width * math.sqrt(2 * math.pi)) * r ** (d - 1)
+    area = math.log(2) + 0.5 * d * math.log(math.pi) - gammaln(d / 2)
+    log_evidence = math.log(2) + area + math.log(np.trapezoid(density, r)) - d * math.log(2 * half)
+
+    def loglike(x: np.ndarray) -> np.ndarray:
+        off = np.zeros(d)
+        off[0] = centre
+        each = [
+            -0.5 * ((np.linalg.norm(x - c, axis=1) - radius) / width) ** 2
+            - math.log(width * math.sqrt(2 * math.pi))
+            for c in (off, -off)
+        ]
+        return np.logaddexp(*each)
+
+    return Problem(f"two shells, {d}-D", d, (-half, half), loglike, float(log_evidence))
+
+
+KNOWN = (linear, two_modes, peaked)
+
+
+def steel(model: str) -> tuple[Any, Callable[[np.ndarray], np.ndarray], dict[str, Any]]:
+    """Steel contact of Hadjidoukas et al. (2014): space, log-likelihood, and its exact posterior by quadrature."""
+    import tamis
+    from tests.reference.steel_quadrature import ANGLES, CNR, CNR_SD, CTR, CTR_SD, DATA, FIXED, PRIOR
+
+    names = [name for name in PRIOR if name != "alpha" or model not in FIXED]
+    space = tamis.Space(tuple(tamis.Parameter(name, tamis.uniform(*PRIOR[name])) for name in names))
+    impact = tamis.find("tamis:dem.impact")
+
+    def loglike(x: np.ndarray) -> np.ndarray:
+        theta = dict(zip(names, x.T, strict=True))
+        alpha = theta.get("alpha", np.full(len(x), FIXED.get(model, 0.0)))
+        inputs = {"mu": theta["mu"], "gamma": theta["gamma"], "k_t": theta["k_t"], "alpha": alpha}
+        many = {name: np.repeat(value, len(ANGLES)) for name, value in inputs.items()}
+        answers = impact.batch({**many, "angle": np.tile(ANGLES, len(x))})
+        total = np.zeros(len(x))
+        for name, y, sd in (("ctr", CTR, CTR_SD), ("cnr", CNR, CNR_SD)):
+            variance = sd**2 + theta[f"s_{name}"][:, None] * y**2
+            off = answers[name].reshape(len(x), -1) - y
+            total += -0.5 * (off**2 / variance + np.log(2 * math.pi * variance)).sum(axis=1)
+        return total
+
+    exact = json.loads(Path(DATA / "steel_quadrature.json").read_text())[model]["fine"]
+    return space, loglike, exact
