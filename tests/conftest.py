@@ -1,12 +1,16 @@
 """Shared set-up: one compilation cache a worker, kept between runs and inherited by subprocesses."""
 
 import os
+import signal
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 WORKER = os.environ.get("PYTEST_XDIST_WORKER", "main")
 os.environ["TAMIS_CACHE"] = str(ROOT / ".cache" / f"tamis-{WORKER}")
 os.environ["MPLBACKEND"] = "Agg"
+signal.signal(
+    signal.SIGINT, signal.default_int_handler
+)  # started in the background, a shell would have it ignored
 
 import hypothesis  # noqa: E402
 

@@ -50,6 +50,26 @@ def test_replicates_share_the_surrogates_error(r, correlated):
     )  # round-off of a Cholesky factor
 
 
+@pytest.mark.parametrize("r", [1, 3])
+def test_two_fading_errors_at_once(r):
+    rng = np.random.default_rng(r)
+    y, mean, var = rng.normal(size=(r, 4)), rng.normal(size=4), rng.uniform(0.1, 0.5, size=4)
+    distance = np.abs(COORD[:, None] - COORD)
+    covariance = 0.04 * np.eye(4) + 0.49 * np.exp(-distance / 0.5) + 0.09 * np.exp(-distance / 0.05)
+    noise = Sum((Known(0.2), Correlated(length=0.5, sd=0.7), Correlated(length=0.05, sd="s")))
+    found = noise.loglike(y, Gauss(mean[None], var[None]), {"s": np.array([0.3])}, COORD)
+    assert found[0] == pytest.approx(brute(y, mean, var, covariance), abs=1e-10)
+
+
+def test_the_abscissa_need_not_be_sorted():
+    rng = np.random.default_rng(0)
+    y, mean, shuffled = rng.normal(size=(1, 4)), rng.normal(size=(1, 4)), np.array([2, 0, 3, 1])
+    noise = Correlated(length=0.3, sd=0.7)
+    sorted_ = noise.loglike(y, Gauss(mean, np.zeros((1, 4))), {}, COORD)
+    again = noise.loglike(y[:, shuffled], Gauss(mean[:, shuffled], np.zeros((1, 4))), {}, COORD[shuffled])
+    assert sorted_ == pytest.approx(again)
+
+
 def test_modes_of_a_surrogate_are_correlated_errors():
     rng = np.random.default_rng(0)
     y, mean, modes, weight = (

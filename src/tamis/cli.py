@@ -176,7 +176,22 @@ def run(arguments: argparse.Namespace) -> int:
         results = run_stages(
             study, upto, executor=_jobs(arguments), progress=progress, retry_failed=arguments.retry_failed
         )
-    return _summarise(results) if not arguments.json else _code(results)
+    if arguments.json:
+        say(json.dumps(_result(results)))
+        return _code(results)
+    return _summarise(results)
+
+
+def _result(results: Results) -> dict[str, object]:
+    """Return the last event of a run as JSON: what the summary says in words."""
+    evidence = results.posterior.log_evidence if results.posterior else None
+    return {
+        "task": "result",
+        "verdict": results.verdict,
+        "log_evidence": evidence,
+        "worries": [vars(worry) for worry in results.worries],
+        "report": str(results.folder / "report.html"),
+    }
 
 
 def _summarise(results: Results) -> int:
@@ -254,12 +269,19 @@ def compare(arguments: argparse.Namespace) -> int:
         return COMPUTATION_SAYS_NO if any(worry["unsound"] for worry in record["worries"]) else DONE
     table(record["columns"], record["rows"])
     for check in record["nested"]:
-        sides = " against ".join(
-            f"{v:+.2f} ± {e:.2f}" for v, e in (check["by_evidence"], check["by_density"])
-        )
         held = f"{check['inner']} is {check['outer']} with {check['parameter']} = {check['value']:g}"
+        factor, error = check["by_evidence"]
+        if check["agrees"] is None:
+            say(
+                f"{held}: log Bayes factor {factor:+.2f} ± {error:.2f}; too far in the tail for the draws to check"
+            )
+            continue
+        density, its_error = check["by_density"]
         verdict = "agree" if check["agrees"] else "DISAGREE"
-        say(f"{held}: log Bayes factor {sides} from the posterior density ({verdict})")
+        against = (
+            f"{factor:+.2f} ± {error:.2f} against {density:+.2f} ± {its_error:.2f} from the posterior density"
+        )
+        say(f"{held}: log Bayes factor {against} ({verdict})")
     for worry in record["worries"]:
         say(f"{'!!' if worry['serious'] else ' -'} {worry['text']}")
     say(f"report: {_shown(comparison_folder(raws) / 'report.html')}")

@@ -46,7 +46,7 @@ def save_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
 def load_arrays(path: Path) -> dict[str, np.ndarray[Any, Any]]:
     """Read what `save_arrays` wrote; pickled objects are refused."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
             return dict(archive)
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise StudyError(f'"{path}" cannot be read ({error}); delete it and run again') from error

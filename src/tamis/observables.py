@@ -47,8 +47,12 @@ class _Rowwise:
     def __call__(self, outputs: Outputs) -> Array:
         row: Array = self.many({name: np.asarray(array)[None] for name, array in outputs.items()})[0]
         if not np.isfinite(row).all():
-            raise SimulationError(f"{self} cannot be taken from this run: outside its span or not a number")
+            raise SimulationError(self.why_not(outputs))
         return row
+
+    def why_not(self, outputs: Outputs) -> str:
+        """Say why a run does not give the numbers asked for."""
+        return "the run does not give all the numbers asked for"
 
 
 def _signal(outputs: Outputs, name: str) -> Array:
@@ -139,6 +143,12 @@ class At(_Rowwise):
         if (along == along[0]).all():
             return self._shared(signal, along[0], want)
         return np.concatenate([self._shared(s[None], t, want) for s, t in zip(signal, along, strict=True)])
+
+    def why_not(self, outputs: Outputs) -> str:
+        """Say which abscissae the run lacks."""
+        along = np.asarray(outputs[self.along], dtype=float)
+        asked = f"{self.output} is asked for at {self.along} from {min(self.coord):g} to {max(self.coord):g}"
+        return f"{asked}, outside its span in the run, {along.min():g} to {along.max():g}"
 
     def _shared(self, signal: Array, along: Array, want: Array) -> Array:
         if len(along) < 2 or not np.all(np.diff(along) > 0):

@@ -12,15 +12,13 @@ import numpy as np
 
 from tamis.errors import SimulationError, StudyError
 from tamis.marginals import Marginal
-from tamis.simulation import batched, explained
+from tamis.simulation import explained
 from tamis.store import RunStore, run_key
 from tamis.study.build import Study, build
 from tamis.study.reader import Raw, read, read_manifest, up_to_date
 from tamis.study.series import Series
+from tamis.study.stages import CALLS_A_SAMPLE, check_affordable, design_inputs, sampled_runs
 from tamis.terminal import duration, say, table
-
-_CALLS_A_SAMPLE = 150  # likelihood calls a posterior sample costs, roughly; measured on the examples
-_MOST_STORED = 100_000  # runs that sampling a simulator without a batch door may leave in the store
 
 
 def print_plan(path: Path) -> int:
@@ -37,7 +35,7 @@ def print_plan(path: Path) -> int:
     say(f"one run takes {duration(seconds)} and leaves {size / 1024:.0f} kB")
     if n:
         say(f"design: {n} runs, about {duration(n * seconds)} on one core, {n * size / 1e6:.1f} MB stored")
-    _print_sampling(study)
+    _print_sampling(study, seconds)
     _print_states(raw)
     return 0
 
@@ -86,23 +84,17 @@ def _one_point(study: Study) -> tuple[float, int]:
     return seconds, sum(array.nbytes for array in outputs.values())
 
 
-def _print_sampling(study: Study) -> None:
+def _print_sampling(study: Study, seconds: float) -> None:
     tests = [e for s in study.series if s.use == "calibrate" for e in s.experiments]
     if not tests:
         return
-    forwards = [study.forward(e) for e in tests]
-    calls = _CALLS_A_SAMPLE * study.settings.n_samples
-    door = batched(study.simulator, {name for f in forwards for name in f.needs})
-    if door is None:
-        runs = calls * len(tests)
-        if runs > _MOST_STORED:
-            raise StudyError(
-                f"sampling {study.simulator.name} directly would store about {runs:,} runs, "
-                f"more than {_MOST_STORED:,}; "
-                "give it a batch door (@simulator.batch), lower [inference] n, or wait for surrogates"
-            )
-        say(f"posterior: about {runs:,} runs, every one stored")
+    runs = sampled_runs(study)
+    if runs is not None:
+        check_affordable(study)
+        say(f"posterior: about {runs:,} runs, every one stored: {duration(runs * seconds)} on one core")
         return
+    forwards = [study.forward(e) for e in tests]
+    calls = CALLS_A_SAMPLE * study.settings.n_samples
     from tamis.inference.likelihood import Likelihood
 
     likelihood = Likelihood(study.space, tuple((f.experiment, f) for f in forwards))
@@ -158,8 +150,6 @@ def _print_one(raw: Raw) -> int:
     study = build(raw)
     if not study.runs.is_dir() or not study.experiments:
         return 0
-    from tamis.study.stages import design_inputs
-
     with RunStore(study.runs) as store:
         asked = {run_key(study.simulator, point) for point in design_inputs(study)}
         stored = store.get_many(list(asked))

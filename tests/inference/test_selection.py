@@ -46,6 +46,12 @@ def test_density_of_a_sample_at_a_point_and_at_a_bound():
     assert abs(value - 1.0) < 5 * error
 
 
+def test_a_value_far_in_the_tail_cannot_be_checked():
+    draws = np.random.default_rng(2).normal(5.0, 1.0, size=(200, 1))
+    outer, inner = posterior((0.0, 0.01), draws), posterior((-7.0, 0.01), names=("b",))
+    assert np.isnan(nested_check(inner, outer, "a", 0.0)[2])
+
+
 @pytest.mark.statistical
 def test_nested_models_agree_in_a_conjugate_case():
     """One measurement y of a, error sd 1, prior N(0, 2): the inner model holds a = 0.5."""

@@ -56,6 +56,18 @@ def test_nested_models_are_found_and_agree(ball, capsys):
     assert "held is study with drag = 0.06" in capsys.readouterr().out
 
 
+def test_what_is_not_nested_is_not_called_so(ball):
+    outer = Study.load(ball / "study.toml")
+    text = (ball / "held.toml").read_text()
+    imposed = text.replace("inputs = { drag = 0.06 }", "").replace("h0 = 1.0 }", "h0 = 1.0, drag = 0.15 }")
+    (ball / "imposed.toml").write_text(imposed)
+    assert held_parameter(Study.load(ball / "imposed.toml"), outer) == ("drag", 0.15)
+    (ball / "noisy.toml").write_text(text.replace('sd = "sigma" } } ]', 'variance = "sigma" } } ]', 1))
+    assert held_parameter(Study.load(ball / "noisy.toml"), outer) is None
+    (ball / "wider.toml").write_text(text.replace("high = 0.95", "high = 0.96"))
+    assert held_parameter(Study.load(ball / "wider.toml"), outer) is None
+
+
 def test_different_measurements_are_refused(ball):
     data = ball / "data" / "other.csv"
     text = (ball / "data" / "drop-1.0.csv").read_text().splitlines()

@@ -156,7 +156,9 @@ def test_data_outside_the_runs_span_is_found_by_check(ball, capsys):
     path = ball / "data" / "drop-1.0.csv"
     path.write_text(path.read_text() + "9.0,0.1\n")
     assert main(["check", str(ball / "study.toml")]) == 2
-    assert "drop-1.0, z" in capsys.readouterr().err
+    assert (
+        "z is asked for at t from 0.05 to 9, outside its span in the run, 0 to 1.5" in capsys.readouterr().err
+    )
 
 
 def test_a_simulator_that_fails_everywhere_is_found_by_check(ball, capsys):
@@ -197,8 +199,73 @@ def test_missing_study_offers_the_nearest(ball):
         Study.load(ball / "studdy.toml")
 
 
-def test_sampling_a_slow_simulator_directly_is_priced(ball, capsys):
+def test_sampling_a_slow_simulator_directly_is_priced_and_refused(ball, capsys):
     model = ball / "model.py"
     model.write_text(model.read_text().partition("@ball.batch")[0])
+    for verb in (["check"], ["run", "-j", "0"]):
+        assert main([verb[0], str(ball / "study.toml"), *verb[1:]]) == 2
+        assert "would store about 220,000 runs, more than 100,000" in capsys.readouterr().err
+    path = edited(ball, "n = 2000", "n = 20")
+    assert main(["check", str(path)]) == 0
+    assert "about 2,200 runs, every one stored" in capsys.readouterr().out
+
+
+def test_one_typo_one_line(ball):
+    path = edited(ball, 'kind = "gaussian"', 'kind = "gausian"')
+    with pytest.raises(tamis.StudyError) as caught:
+        Study.load(path)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_a_prior_on_a_whole_number_is_refused(ball):
+    model = ball / "model.py"
+    model.write_text(model.read_text().replace("e=0.8,", "e=1,"))
+    with pytest.raises(
+        tamis.StudyError, match=r"parameters\.e: input e .* is a whole number because its default is 1"
+    ):
+        Study.load(ball / "study.toml")
+
+
+def test_a_bug_in_the_model_is_one_sentence_with_its_line(ball, capsys):
+    model = ball / "model.py"
+    model.write_text(model.read_text().replace('    return {"t": T,', '    1 / 0\n    return {"t": T,'))
     assert main(["check", str(ball / "study.toml")]) == 2
-    assert "would store about" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert (
+        "model.py:ball raised ZeroDivisionError: division by zero (model.py, line" in err
+        and "Traceback" not in err
+    )
+    assert main(["sim", f"{model}:ball", "e=0.5"]) == 2
+
+
+def test_a_signal_where_one_number_is_expected(ball, capsys):
+    new = 'observe = [ { output = "z" }, { output = "t", how = "final" } ]\n#'
+    path = edited(ball, 'observe = [ { output = "z", how = "at", times', new + "times")
+    assert main(["run", str(path), "-j", "0"]) == 2
+    assert "drop-5.0, z: the model gives 151 numbers where 1 are expected" in capsys.readouterr().err
+
+
+def test_replicates_with_holes_are_refused_at_load(ball):
+    data = ball / "data" / "drop-1.0.csv"
+    lines = data.read_text().splitlines()
+    rows = [f"{line},{'' if i == 4 else line.split(',')[1]}" for i, line in enumerate(lines[2:])]
+    data.write_text("\n".join(["t [s],z [m],z2 [m]", *rows]))
+    path = edited(ball, 'y = "z"', 'y = ["z", "z2"]')
+    with pytest.raises(
+        tamis.StudyError, match=r"experiment\[0\]\.observe\[0\]\.y: .*missing in one replicate"
+    ):
+        Study.load(path)
+
+
+def test_results_that_are_a_file(ball, capsys):
+    (ball / "results").write_text("")
+    assert main(["run", str(ball / "study.toml"), "-j", "0"]) == 2
+    assert "cannot write" in capsys.readouterr().err
+
+
+def test_status_lists_studies_and_not_what_they_extend(ball, monkeypatch, capsys):
+    (ball / "a.toml").write_text('extends = "study.toml"\ntitle = "A"\n')
+    monkeypatch.chdir(ball)
+    assert main(["status"]) == 0
+    out = capsys.readouterr().out
+    assert "a.toml" in out and "study.toml" not in out

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tamis.cli import main
+from tamis.simulation import source_version
 from tamis.study.build import Study
 from tamis.study.reader import STAGES, read, stage_hashes, up_to_date
 
@@ -81,11 +83,56 @@ def test_what_each_change_makes_stale(ball):
 
 
 def test_a_model_parameter_read_by_noise_too_is_a_model_parameter(ball):
-    edit(ball, 'kind = "gaussian", sd = "sigma" }', 'kind = "gaussian", sd = "sigma" }, label = "e"')
+    edit(
+        ball, 'sd = "sigma" } } ]', 'sd = "drag" } } ]'
+    )  # the first test's error is now sized by an input of the ball
     before = stage_hashes(read(ball / "study.toml"))
-    edit(ball, "high = 0.95", "high = 0.94")
+    edit(ball, "high = 0.2", "high = 0.3")
     after = stage_hashes(read(ball / "study.toml"))
     assert before["design"] != after["design"]
+
+
+def test_the_order_of_parameters_is_part_of_the_study(ball):
+    Study.load(ball / "study.toml").run("posterior", executor=0)
+    text = (ball / "study.toml").read_text()
+    e, drag = (next(line for line in text.splitlines() if line.startswith(name)) for name in ("e ", "drag"))
+    (ball / "study.toml").write_text(text.replace(e, "HERE").replace(drag, e).replace("HERE", drag))
+    assert "design" in stale(ball) and "posterior" in stale(ball)
+    assert Study.load(ball / "study.toml").run("posterior", executor=0).posterior.space.names[0] == "drag"
+
+
+def test_what_the_model_imports_from_beside_it_is_its_code(ball):
+    (ball / "physics.py").write_text("G = 9.81\n")
+    model = ball / "model.py"
+    model.write_text(model.read_text().replace("G = 9.81\n", "from physics import G\n"))
+    before, version = (
+        stage_hashes(read(ball / "study.toml")),
+        Study.load(ball / "study.toml").simulator.version,
+    )
+    (ball / "physics.py").write_text("G = 1.62  # on the moon\n")
+    assert stage_hashes(read(ball / "study.toml"))["runs"] != before["runs"]
+    assert source_version(model) != version
+
+
+def test_files_named_in_any_table_are_watched(ball):
+    (ball / "a.track").write_text("1")
+    (ball / "tests.tsv").write_text("h0;track\n1.0;a.track\n")
+    edit(ball, "conditions = { h0 = 1.0 }", 'conditions = { h0 = 1.0 }\ntable = "tests.tsv"')
+    before = stage_hashes(read(ball / "study.toml"))["runs"]
+    (ball / "a.track").write_text("2")
+    assert stage_hashes(read(ball / "study.toml"))["runs"] != before
+    (ball / "my.obs.py").write_text("def f(o): return 1")
+    edit(ball, 'how = "at"', 'how = "my.obs.py:f"')
+    before = stage_hashes(read(ball / "study.toml"))["observables"]
+    (ball / "my.obs.py").write_text("def f(o): return 2")
+    assert stage_hashes(read(ball / "study.toml"))["observables"] != before
+
+
+def test_a_study_runs_the_file_it_was_built_from(ball):
+    study = Study.load(ball / "study.toml")
+    edit(ball, "low = 0.60", "low = 0.90")
+    study.run("design", executor=0)
+    assert "design" in stale(ball)  # what ran is not what the file says now
 
 
 def test_comments_in_the_model_change_nothing_code_does(ball):
@@ -148,9 +195,9 @@ def test_interrupted_anywhere_and_resumed_is_byte_identical(ball, tmp_path, sign
     other = tmp_path / "other"
     shutil.copytree(ball, other)
     assert run(other, "-j", "2").returncode == 0
-    environment = {**os.environ, "BALL_DELAY": "0.05"}
-    stopped = 0
-    for seconds in (1.5, 2.5, 3.5):
+    environment = {**os.environ, "BALL_DELAY": "0.06"}
+    stopped, sampled = 0, False
+    for seconds in (1.5, 2.5, 4.0, 5.0):
         process = subprocess.Popen(
             [*TAMIS, "run", "study.toml", "-j", "2"],
             cwd=ball,
@@ -165,9 +212,10 @@ def test_interrupted_anywhere_and_resumed_is_byte_identical(ball, tmp_path, sign
             process.send_signal(sign)
         _, err = process.communicate()
         stopped += process.returncode != 0
+        sampled |= bool(list((ball / "results").rglob("checkpoint*")))
         if sign == signal.SIGINT and process.returncode != 0:
             assert process.returncode == 130 and "the same command goes on" in err
-    assert stopped >= 2
+    assert stopped >= 2 and sampled  # the sampler, too, was among what was interrupted
     assert run(ball, "-j", "2").returncode == 0
     assert artifacts(ball) == artifacts(other)
     assert not list((ball / "results").rglob("checkpoint*")) and not list((ball / "results").rglob("*.tmp"))
@@ -176,9 +224,22 @@ def test_interrupted_anywhere_and_resumed_is_byte_identical(ball, tmp_path, sign
 def test_a_changed_study_does_not_resume_a_stale_checkpoint(ball):
     folder = ball / "results" / "study"
     Study.load(ball / "study.toml").run("observables", executor=0)
-    (folder / "checkpoint-0123456789ab.npz").write_bytes(b"of another study")
-    Study.load(ball / "study.toml").run("posterior", executor=0)
-    assert not list(folder.glob("checkpoint*"))
+    calls = []
+
+    def stop(event):
+        if event.task == "posterior":
+            calls.append(event)
+            if len(calls) == 3:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Study.load(ball / "study.toml").run("posterior", executor=0, progress=stop)
+    (left,) = folder.glob("checkpoint*")
+    edit(ball, "median = 0.01", "median = 0.5")
+    found = Study.load(ball / "study.toml").run("posterior", executor=0).posterior
+    shutil.rmtree(folder)
+    anew = Study.load(ball / "study.toml").run("posterior", executor=0).posterior
+    assert not left.exists() and (found.x == anew.x).all()
 
 
 def test_a_damaged_manifest_or_artifact_is_made_again(ball):
@@ -191,18 +252,53 @@ def test_a_damaged_manifest_or_artifact_is_made_again(ball):
     assert artifacts(ball) == before
 
 
-def test_failed_runs_are_worried_about_and_retried_on_request(ball):
+def test_a_damaged_artifact_is_told_in_words(ball, capsys):
+    Study.load(ball / "study.toml").run(executor=0)
+    path = ball / "results" / "study" / "posterior.npz"
+    path.write_bytes(path.read_bytes()[:200])
+    assert main(["report", str(ball / "study.toml")]) == 2
+    assert "cannot be read" in (err := capsys.readouterr().err) and "delete it and run again" in err
+
+
+def failing(ball):
     model = ball / "model.py"
+    trap = '    if drag > 0.1 and not __import__("os").path.exists("air"):\n'
+    trap += '        raise tamis.SimulationError("too much air")\n'
     model.write_text(
         model.read_text().replace(
-            '    return {"t": T, "z": heights',
-            '    if drag > 0.1:\n        raise tamis.SimulationError("too much air")\n    return {"t": T, "z": heights',
+            '    return {"t": T, "z": heights', trap + '    return {"t": T, "z": heights'
         )
     )
+
+
+def test_failed_runs_are_worried_about_and_retried_on_request(ball, monkeypatch):
+    failing(ball)
+    monkeypatch.chdir(ball)
     results = Study.load(ball / "study.toml").run("prediction", executor=0)
     failed = [run for row in results.design.runs for run in row if run.status == "failed"]
     assert len(failed) == 12 and failed[0].error == "too much air"
     assert any("12 of 24 design runs failed" in worry.text and worry.serious for worry in results.worries)
+    before = artifacts(ball)
+
+    (ball / "air").touch()  # the cause goes away
+    assert main(["run", "study.toml", "-j", "0", "--to", "prediction"]) == 0
+    assert artifacts(ball) == before  # up to date, as far as tamis was told
+    assert main(["run", "study.toml", "-j", "0", "--to", "prediction", "--retry-failed"]) == 0
+    after = artifacts(ball)
+    assert after["runs.npz"] != before["runs.npz"] and after["observables.npz"] != before["observables.npz"]
+    assert after["prediction.npz"] != before["prediction.npz"]  # the prior band is another
+    assert stale(ball)[:1] == ["report"]
+
+
+def test_a_damaged_run_is_run_again(ball):
+    study = Study.load(ball / "study.toml")
+    study.run("observables", executor=0)
+    before = artifacts(ball)
+    victim = next((ball / "runs").rglob("*.npz"))
+    victim.write_bytes(victim.read_bytes()[:100])
+    (ball / "results" / "study" / "observables.npz").unlink()
+    study.run("observables", executor=0)
+    assert artifacts(ball) == before
 
 
 def test_a_study_without_data_propagates_the_prior(ball):
@@ -231,6 +327,8 @@ def test_a_numerical_experiment_instead_of_data(ball):
 def test_events_as_json(ball):
     done = run(ball, "--json", "-j", "0", "--to", "posterior")
     events = [json.loads(line) for line in done.stdout.splitlines()]
-    assert {"runs", "posterior"} <= {event["task"] for event in events}
+    again = run(ball, "--json", "-j", "0", "--to", "posterior")
+    assert [json.loads(line)["task"] for line in again.stdout.splitlines()] == ["up to date"]
+    assert {"runs", "posterior"} <= {event["task"] for event in events} and events[-1]["task"] == "result"
     last = [event for event in events if event["task"] == "runs"][-1]
     assert last["done"] == last["total"] == 24

@@ -21,7 +21,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.special import expit, log_expit, logsumexp
+from scipy.special import log_expit, logsumexp
 
 from tamis.types import Array
 
@@ -31,7 +31,8 @@ Families = NDArray[np.int64]
 def bridge(visited: Array, drawn: Array, half: int, family: Families) -> tuple[float, float]:
     """Return log evidence and standard error from r = log(prior x likelihood / q).
 
-    Two halves give an estimate each; the error is never less than half their difference.
+    Two halves give an estimate each; the error is never less than half their difference, and infinite where
+    no draw of q has any likelihood.
 
     Parameters
     ----------
@@ -44,6 +45,8 @@ def bridge(visited: Array, drawn: Array, half: int, family: Families) -> tuple[f
         First ancestor of each column's points, (n,).
     """
     n = visited.shape[1]
+    if not all(np.isfinite(drawn[:, part]).any() for part in (slice(0, half), slice(half, n))):
+        return math.nan, math.inf
     values, influence = [], np.empty(n)
     for part in (slice(0, half), slice(half, n)):
         here, there = visited[:, part], drawn[:, part]
@@ -51,11 +54,16 @@ def bridge(visited: Array, drawn: Array, half: int, family: Families) -> tuple[f
         values.append(value)
         # The slope of the balance at its root is -1, so the relative deviations of its two sides are those of
         # Z. They are added chain by chain: a lucky draw is accepted, visited, and counts on both sides.
-        caught, missed = expit(there - value), expit(value - here)
-        each = caught.mean(axis=0) / caught.mean() - missed.mean(axis=0) / missed.mean()
+        each = _relative(there - value).mean(axis=0) - _relative(value - here).mean(axis=0)
         influence[part] = each * n / (2 * here.shape[1])
     error = math.sqrt(variance_of_mean(influence, family))
     return float(logsumexp(values)) - math.log(2), max(error, abs(values[0] - values[1]) / 2)
+
+
+def _relative(x: Array) -> Array:
+    """Return the logistic function of x over its mean, also where it underflows."""
+    log_s = log_expit(x)
+    return np.asarray(np.exp(log_s - logsumexp(log_s) + math.log(x.size)), dtype=np.float64)
 
 
 def _balance(here: Array, there: Array) -> float:

@@ -80,7 +80,7 @@ def run(
 
 def _save(state: Any, k: int, path: Path, tags: Mapping[str, Any]) -> None:
     arrays = {field.name: getattr(state, field.name) for field in fields(state)}
-    save_arrays(path, {**tags, "steps": k, **arrays})
+    save_arrays(path, {**tags, "loop.step": k, **arrays})
 
 
 def _load(kind: type[State], path: Path, tags: Mapping[str, Any]) -> tuple[int, State] | None:
@@ -88,6 +88,8 @@ def _load(kind: type[State], path: Path, tags: Mapping[str, Any]) -> tuple[int, 
     if not path.exists():
         return None
     try:
+        if not zipfile.is_zipfile(path):
+            raise ValueError("it is not a complete .npz file")
         arrays = load_arrays(path)
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         warnings.warn(
@@ -95,9 +97,9 @@ def _load(kind: type[State], path: Path, tags: Mapping[str, Any]) -> tuple[int, 
         )
         return None
     names = {field.name for field in fields(kind)}  # type: ignore[arg-type]
-    if set(arrays) != {*tags, "steps", *names}:
+    if set(arrays) != {*tags, "loop.step", *names}:
         return None
     if not all(np.array_equal(arrays[name], value) for name, value in tags.items()):
         return None
     values = {name: arrays[name].item() if arrays[name].ndim == 0 else arrays[name] for name in names}
-    return int(arrays["steps"]), kind(**values)
+    return int(arrays["loop.step"]), kind(**values)

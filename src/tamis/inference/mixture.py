@@ -35,6 +35,7 @@ _COMPONENTS = 16  # at most
 _POINTS_PER_COEFFICIENT = 3  # at least, to fit a component
 _POINTS = 4096  # at most, to fit all
 _ITERATIONS = 12
+_FLOOR = 1e-8  # least variance of a component, that of the cloud being 1
 
 
 @dataclass(frozen=True)
@@ -131,8 +132,8 @@ def _first_shares(y: Array, components: int, rng: Generator) -> Array:
 def _maximised(centre: Array, root: Array, share: Array, moments: Array) -> Mixture:
     """Return the mixture with the given moments (K, monomials) of its components.
 
-    A prior worth d + 2 points keeps every scale matrix regular: that of the whole cloud, shrunk as if the
-    components shared its volume (Fraley & Raftery 2007, 10.1007/s00357-007-0004-5).
+    A prior worth d + 2 points, the scale matrix common to all components, keeps each of them regular
+    (as Fraley & Raftery 2007, 10.1007/s00357-007-0004-5).
     """
     d, components = len(centre), len(share)
     count = share.sum(axis=1)
@@ -142,7 +143,8 @@ def _maximised(centre: Array, root: Array, share: Array, moments: Array) -> Mixt
     second = np.empty((components, d, d))
     second[:, i, j] = second[:, j, i] = moments[:, d + 1 :]
     spread = second - pulled[:, None, None] * mean[:, :, None] * mean[:, None, :]
-    scale = (spread + (d + 2) * components ** (-2 / d) * np.eye(d)) / (count + d + 2)[:, None, None]
+    common = spread.sum(axis=0) / count.sum() + _FLOOR * np.eye(d)
+    scale = (spread + (d + 2) * common) / (count + d + 2)[:, None, None]
     precision = np.linalg.inv(scale)
     slope = np.einsum("kij,kj->ki", precision, mean)
     square = np.where(i == j, 1.0, 2.0) * precision[:, i, j]

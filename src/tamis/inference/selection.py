@@ -11,6 +11,8 @@ from tamis.errors import StudyError
 from tamis.inference.posterior import Posterior
 from tamis.types import Array, Table
 
+_NEAR = 30  # draws within two kernel widths of a value before a density there is worth anything
+
 
 def model_probabilities(log_evidence: Array, prior: Array | None = None) -> Array:
     """Posterior probabilities of models, by Bayes' rule; equal prior probabilities unless given."""
@@ -51,13 +53,15 @@ def compare(posteriors: Mapping[str, Posterior]) -> Table:
 def density_at(
     draws: Array, value: float, low: float = -math.inf, high: float = math.inf
 ) -> tuple[float, float]:
-    """Density of a sample at a value and its standard error.
+    """Density of a sample at a value and its standard error; NaN where too few draws lie near to tell.
 
     Gaussian kernels, mirrored at the bounds of the law.
     """
     n = len(draws)
     spread = min(draws.std(ddof=1), float(np.subtract(*np.quantile(draws, (0.75, 0.25)))) / 1.349)
     width = 0.9 * spread * n**-0.2  # Silverman 1986, eq 3.31
+    if (np.abs(draws - value) < 2 * width).sum() < _NEAR:
+        return math.nan, math.inf
     heights = _bump(draws, value, width)
     for edge in (low, high):
         if math.isfinite(edge):
@@ -76,7 +80,7 @@ def nested_check(
 
     With the same other priors, log Z(inner) - log Z(outer) = log of the posterior over the prior density of
     that parameter at that value (Dickey 1971, 10.1214/aoms/1177693507). Returns both sides, each with its
-    standard error.
+    standard error; the second is NaN where the value lies too far in the tail for the draws to tell.
     """
     if inner.log_evidence is None or outer.log_evidence is None:
         raise StudyError("both models need an evidence for the nested check")
@@ -89,5 +93,4 @@ def nested_check(
     prior = float(parameter.prior.logpdf(np.array([value]))[0])
     difference = inner.log_evidence[0] - outer.log_evidence[0]
     spread = math.hypot(inner.log_evidence[1], outer.log_evidence[1])
-    ratio = math.log(density) - prior if density > 0 else -math.inf
-    return difference, spread, ratio, error / density if density > 0 else math.inf
+    return difference, spread, math.log(density) - prior, error / density

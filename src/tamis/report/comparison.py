@@ -24,7 +24,11 @@ if TYPE_CHECKING:
     from tamis.study.artifacts import Comparison, Panel
 
 _PER_FIGURE = 3  # predictions, a row each
-_GOOD, _BAD = "rgba(46, 125, 91, 0.18)", "rgba(198, 40, 40, 0.18)"
+_AGREES = {
+    True: Cell("yes", "yes", "rgba(46, 125, 91, 0.18)"),
+    False: Cell("no", "no", "rgba(198, 40, 40, 0.18)"),
+    None: Cell("too far in the tail to tell", "unknown"),
+}
 
 
 @dataclass(frozen=True)
@@ -121,15 +125,15 @@ def _nested(found: Comparison) -> list[Block]:
     )
     rows, numbers = [], []
     for check in found.nested:
-        verdict = Cell("yes", "yes", _GOOD) if check.agrees else Cell("no", "no", _BAD)
+        verdict = _AGREES[check.agrees]
         held = f"{check.inner} is {check.outer} with {check.parameter} = {plain(check.value)}"
         ways = (
             number(check.by_evidence[0], with_error(*check.by_evidence)),
-            number(check.by_density[0], with_error(*check.by_density)),
+            Cell("–") if check.agrees is None else number(check.by_density[0], with_error(*check.by_density)),
         )
         rows.append((held, *ways, verdict))
         names = (check.inner, check.outer, check.parameter, check.value)
-        numbers.append((*names, *check.by_evidence, *check.by_density, "yes" if check.agrees else "no"))
+        numbers.append((*names, *check.by_evidence, *check.by_density, verdict.text))
     columns = (
         "inner",
         "outer",

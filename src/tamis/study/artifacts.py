@@ -138,7 +138,7 @@ class NestedCheck:
     value: float
     by_evidence: tuple[float, float]  # log Z(inner) - log Z(outer), standard error
     by_density: tuple[float, float]  # log posterior density over prior density, standard error
-    agrees: bool  # within two standard errors of their difference
+    agrees: bool | None  # within two standard errors of their difference; None where the draws cannot tell
 
 
 @dataclass(frozen=True)

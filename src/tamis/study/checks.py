@@ -23,12 +23,12 @@ def worries(
     heard: Sequence[str],
 ) -> list[Worry]:
     """Collect everything a reader of the results should worry about, the serious first."""
-    found = [Worry(text) for text in heard]
+    found = [Worry(text) for text in heard if "sampler did not mix" not in text]  # told below, in our words
     if design is not None:
         found += _failed_runs(design)
     if posterior is not None:
         found += _sampler(posterior)
-        found += _leaning(posterior)
+        found += _leaning(posterior, () if design is None else design.names)
         found += _uninformed(posterior)
     for panel in panels or ():
         found += _misfit(panel)
@@ -76,7 +76,8 @@ def _sampler(posterior: Posterior) -> list[Worry]:
     return found
 
 
-def _leaning(posterior: Posterior) -> list[Worry]:
+def _leaning(posterior: Posterior, inputs: Sequence[str]) -> list[Worry]:
+    """Tell of posteriors cut off by a bound; an error's size may well be zero, which is no choice of the user's."""
     found = []
     for i, parameter in enumerate(posterior.space.parameters):
         low, high = (float(v) for v in parameter.prior.ppf(np.array([0.0, 1.0])))
@@ -85,12 +86,14 @@ def _leaning(posterior: Posterior) -> list[Worry]:
             ("lower", low, (u < _EDGE).mean()),
             ("upper", high, (u > 1 - _EDGE).mean()),
         ):
-            if np.isfinite(edge) and share > _LEANING:
+            natural = parameter.name not in inputs and edge == 0
+            if np.isfinite(edge) and share > _LEANING and not natural:
                 where = f"{parameter.name} leans against the {side} bound of its prior ({edge:g}"
                 unit = f" {parameter.unit}" if parameter.unit else ""
                 found.append(
                     Worry(
-                        f"{where}{unit}): {share:.0%} of the posterior lies in the outermost {_EDGE:.0%} of the prior."
+                        f"{where}{unit}): {share:.0%} of the posterior lies in the outermost {_EDGE:.0%} of the prior; "
+                        "widen it unless physics sets the bound."
                     )
                 )
     return found
@@ -130,7 +133,7 @@ def _misfit(panel: Panel) -> list[Worry]:
         rho = panel.autocorrelation[1]
         text = (
             f"{name}: the residuals are coloured (autocorrelation {rho:.2f} at lag 1) but the error model is white; "
-            'intervals are too narrow. Use kind = "correlated".'
+            'intervals are too narrow. Either the model misses something, or kind = "correlated" describes the errors.'
         )
         found.append(Worry(text, serious=True))
     if panel.failed:

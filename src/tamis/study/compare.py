@@ -73,7 +73,7 @@ def compare_studies(
         "hash": comparison_hash(raws),
         "columns": table.columns,
         "rows": table.rows,
-        "nested": [vars(check) for check in nested],
+        "nested": [vars(c) | ({"by_density": None} if c.agrees is None else {}) for c in nested],
         "worries": [vars(worry) for worry in comparison.worries],
     }
     with replacing(folder / "comparison.json") as stream:
@@ -119,7 +119,7 @@ def _nested(
                 continue
             name, value = held
             by_z, by_z_error, by_p, by_p_error = nested_check(posteriors[i], posteriors[j], name, value)
-            agrees = abs(by_z - by_p) <= 2 * math.hypot(by_z_error, by_p_error)
+            agrees = None if math.isnan(by_p) else abs(by_z - by_p) <= 2 * math.hypot(by_z_error, by_p_error)
             sides = (by_z, by_z_error), (by_p, by_p_error)
             found.append(NestedCheck(stems[i], stems[j], name, value, *sides, agrees))
     return found
@@ -197,14 +197,34 @@ def _worries(results: Sequence[Results], stems: Sequence[str], nested: Sequence[
         Worry(f"{stem}: {w.text}", w.serious, w.unsound)
         for stem, each in zip(stems, results, strict=True)
         for w in each.worries
-        if w.serious
     ]
+    found += _other_rankings(results, stems)
     for check in nested:
-        if not check.agrees:
+        if check.agrees is False:
             text = (
                 f"{check.inner} is {check.outer} with {check.parameter} = {check.value:g}, but the evidences differ by "
                 f"{check.by_evidence[0]:.2f} ± {check.by_evidence[1]:.2f} where the posterior density asks for "
                 f"{check.by_density[0]:.2f} ± {check.by_density[1]:.2f}."
             )
             found.append(Worry(text, serious=True))
+    return found
+
+
+def _other_rankings(results: Sequence[Results], stems: Sequence[str]) -> list[Worry]:
+    """Tell where published evidences put another model first."""
+    ours = [
+        each.posterior.log_evidence[0] if each.posterior and each.posterior.log_evidence else 0.0
+        for each in results
+    ]
+    found = []
+    for source in dict.fromkeys(r.source for each in results for r in each.study.references):
+        theirs = [
+            next((r.log_evidence for r in e.study.references if r.source == source), None) for e in results
+        ]
+        if any(value is None for value in theirs):
+            continue
+        first, best = int(np.argmax(np.array(theirs, dtype=float))), int(np.argmax(ours))
+        if first != best:
+            text = f"{source} puts {stems[first]} first, here {stems[best]} is first; see Published figures."
+            found.append(Worry(text))
     return found

@@ -170,8 +170,23 @@ def validate(raw: Raw) -> StudyFile:
     try:
         return StudyFile.model_validate(raw.tables)
     except ValidationError as error:
-        lines = list(dict.fromkeys(_explain(raw, fault) for fault in error.errors()))
+        faults = [f for f in error.errors() if not _echo(f, error.errors())]
+        lines = list(dict.fromkeys(_explain(raw, fault) for fault in faults))
         raise StudyError("\n".join(f"{raw.path.name}: {line}" for line in lines)) from None
+
+
+def _echo(fault: Any, faults: list[Any]) -> bool:
+    """Say whether a fault only repeats, for another shape the value might have had, that something inside is wrong."""
+    inside = field_name(tuple(fault["loc"])) + "."
+    wrong_shape = fault["type"] in (
+        "list_type",
+        "dict_type",
+        "model_type",
+        "float_type",
+        "int_type",
+        "string_type",
+    )
+    return wrong_shape and any(field_name(tuple(f["loc"])).startswith(inside) for f in faults)
 
 
 def field_name(location: tuple[Any, ...]) -> str:
@@ -192,11 +207,13 @@ def _explain(raw: Raw, fault: Any) -> str:
         known = _known_keys(location[:-1])
         return f'{where}: unknown key "{location[-1]}"{nearest(str(location[-1]), known)}'
     if fault["type"] == "missing":
-        return f"{where}: missing; add it"
+        return f"{where}: missing; add {'tamis = 1' if where == 'tamis' else 'it'}"
     found = fault.get("input")
     shown = f", found {found!r}" if isinstance(found, (str, int, float)) else ""
     if fault["type"] == "literal_error":
         expected = fault["ctx"]["expected"].replace("'", '"')
+        if where == "surrogate.method":
+            expected += " (surrogates come with the next version)"
         words = [w.strip(' "') for w in expected.replace(" or ", ",").split(",")]
         return f"{where}: expected {expected}{shown}{nearest(str(found), words) if isinstance(found, str) else ''}"
     message = str(fault["msg"])

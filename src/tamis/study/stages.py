@@ -28,6 +28,7 @@ from tamis.files import load_arrays, replacing, save_arrays
 from tamis.inference.likelihood import Likelihood
 from tamis.inference.posterior import Posterior
 from tamis.inference.tmcmc import tmcmc
+from tamis.simulation import batched
 from tamis.store import Run, RunStore
 from tamis.study.artifacts import DesignRuns, Results, load_panels, save_panels
 from tamis.study.build import Study
@@ -35,6 +36,9 @@ from tamis.study.checks import verdict, worries
 from tamis.study.panels import series_panels
 from tamis.study.reader import ARTIFACTS, STAGES, Stage, read_manifest, stage_hashes, up_to_date
 from tamis.types import Array, Event, Generator, Inputs, Progress, silent
+
+CALLS_A_SAMPLE = 110  # likelihood calls a posterior sample costs, roughly: 90 to 130 on the examples
+_MOST_STORED = 100_000  # runs that sampling a simulator without a batch door may leave in the store
 
 
 @dataclass(frozen=True)
@@ -68,8 +72,10 @@ def run(
     current = up_to_date(study.raw, upto)
     with RunStore(study.runs) as store:
         context = Context(study, store, executor, progress or silent, retry_failed, hashes)
-        if current.get("runs") and _lost(study, store):
-            current["runs"] = False
+        with warnings.catch_warnings(record=True) as early:
+            warnings.simplefilter("always", TamisWarning)
+            if current.get("runs") and _lost(study, store):
+                current["runs"] = False
         for stage, is_current in current.items():
             if is_current and not (retry_failed and stage == "runs"):
                 continue
@@ -83,7 +89,7 @@ def run(
                     manifest |= {"verdict": found.verdict, "unsound": any(w.unsound for w in found.worries)}
                 else:
                     WORK[stage](context)
-            heard = _heard(caught)
+            heard = _heard([*early, *caught] if stage == "runs" else caught)
             seconds = round(time.perf_counter() - start, 3)
             entry = {"hash": hashes[stage], "seconds": seconds, "warnings": heard}
             manifest = _provenance(manifest, study)
@@ -203,9 +209,28 @@ def _stored(store: RunStore, keys: Array) -> list[Run]:
     return [runs[str(key)] for key in keys]
 
 
+def sampled_runs(study: Study) -> int | None:
+    """Return about how many runs sampling will store; None where the simulator has a batch door for it."""
+    tests = [e for s in study.series if s.use == "calibrate" for e in s.experiments]
+    needs = {name for e in tests for name in study.forward(e).needs}
+    return None if batched(study.simulator, needs) else CALLS_A_SAMPLE * study.settings.n_samples * len(tests)
+
+
+def check_affordable(study: Study) -> None:
+    """Refuse to fill a disk by sampling a simulator without a batch door."""
+    runs = sampled_runs(study)
+    if runs is not None and runs > _MOST_STORED:
+        raise StudyError(
+            f"sampling {study.simulator.name} directly would store about {runs:,} runs, more than {_MOST_STORED:,}; "
+            "give it a batch door (@simulator.batch) or lower [inference] n. Surrogates for slow simulators come "
+            "with the next version"
+        )
+
+
 def run_posterior(context: Context) -> None:
     """Sample the posterior; interrupted, it goes on from its checkpoint."""
     study = context.study
+    check_affordable(study)
     tests = [e for s in study.series if s.use == "calibrate" for e in s.experiments]
     terms = tuple((e, study.forward(e, context.store, context.executor, context.retry_failed)) for e in tests)
     checkpoint = study.results / f"checkpoint-{context.hashes['posterior'][:12]}.npz"
