@@ -68,6 +68,10 @@ def test_what_each_change_makes_stale(ball):
     assert stale(ball) == ["prediction", "report"]
     edit(ball, 'name = "drop-6.0"', 'name = "drop-5.0"')
 
+    edit(ball, 'output = "z", how', 'output = "z", label = "height", how')
+    assert stale(ball) == ["prediction", "report"]
+    edit(ball, 'output = "z", label = "height", how', 'output = "z", how')
+
     edit(ball, 'title = "Dropped ball"', 'title = "Fallen ball"')
     assert stale(ball) == ["report"]
     edit(ball, 'title = "Fallen ball"', 'title = "Dropped ball"')

@@ -177,7 +177,7 @@ def step(state: State, target: LogDensity, fraction: float, sweeps: int, rng: Ge
     side = state.passes % 2
     state, _, _ = move(state, halves[side], halves[1 - side], target, _SWEEPS_PER_PASS, rng)
     passes, memory = state.passes + 1, _memory(state)
-    over = memory <= max(_FORGOTTEN, 3 / math.sqrt(n)) or passes * _SWEEPS_PER_PASS >= 2 * sweeps
+    over = memory <= _allowed(_FORGOTTEN, n) or passes * _SWEEPS_PER_PASS >= 2 * sweeps
     return replace(
         state, passes=passes, memory=_with_last(state.memory, memory), mixed=bool(side == 1 and over)
     )
@@ -299,6 +299,11 @@ def _memory(state: State) -> float:
     return float(np.max(np.abs((a * b).sum(axis=0)) / np.where(scale > 0, scale, 1.0)))
 
 
+def _allowed(correlation: float, n: int) -> float:
+    """Return a correlation that n points can tell from none, three standard errors."""
+    return max(correlation, 3 / math.sqrt(n))
+
+
 def _with_last(values: Array, last: float) -> Array:
     return np.append(values[:-1], last)
 
@@ -319,7 +324,7 @@ def _posterior(space: Space, state: State) -> Posterior:
     bridge = evidence.bridge(state.visited, state.drawn, len(state.z) // 2, state.family)
     stepping = evidence.stepping(state.increments, state.family)
     disagreement = abs(bridge[0] - stepping[0]) / math.hypot(bridge[1], stepping[1])
-    if state.memory[-1] > _WORRYING:
+    if state.memory[-1] > _allowed(_WORRYING, len(x)):
         warnings.warn(
             f"the sampler did not mix: its last stage ended with correlation {state.memory[-1]:.2f} to its "
             f"beginning; raise n (now {len(x)}) or the number of sweeps",

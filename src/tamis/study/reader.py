@@ -119,7 +119,7 @@ def stage_hashes(raw: Raw) -> dict[Stage, str]:
     noisy = set(noise_parameters(raw))
     laws = list(raw.table("parameters").items())  # as a list: their order is that of the arrays' columns
     feeds = [(n, law) for n, law in laws if (n in inputs if inputs is not None else n not in noisy)]
-    tests = raw.tables_of("experiment")
+    tests = [_unlabelled(table) for table in raw.tables_of("experiment")]
     imposed = [{k: v for k, v in t.items() if k not in ("observe", "use")} for t in tests]
     calibrated = [t for t in tests if t.get("use", "calibrate") == "calibrate"]
     common = (raw.tables.get("seed", 1), _core_code())
@@ -134,11 +134,19 @@ def stage_hashes(raw: Raw) -> dict[Stage, str]:
     files = _named_files(raw, calibrated)
     hashes["posterior"] = _digest(*common, model, *unknowns, calibrated, files, raw.table("inference"))
     ahead = raw.tables_of("predict")
-    hashes["prediction"] = _digest(
-        hashes["posterior"], hashes["observables"], ahead, _named_files(raw, ahead)
-    )
+    printed = [table.get("observe") for table in raw.tables_of("experiment")]  # with the labels
+    before = (hashes["posterior"], hashes["observables"], printed)
+    hashes["prediction"] = _digest(*before, ahead, _named_files(raw, ahead))
     hashes["report"] = _digest(hashes["prediction"], raw.text, raw.parents, _report_code())
     return hashes
+
+
+def _unlabelled(table: dict[str, Any]) -> dict[str, Any]:
+    """Leave out of a test what is only printed."""
+    observe = [
+        {k: v for k, v in o.items() if k != "label"} for o in table.get("observe", []) if isinstance(o, dict)
+    ]
+    return {**table, "observe": observe}
 
 
 def simulator_fingerprint(raw: Raw) -> str:
