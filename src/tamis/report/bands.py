@@ -60,7 +60,7 @@ def is_scalar(panel: Panel) -> bool:
 
 def panel_title(panel: Panel) -> str:
     """Name a panel by its experiment and what is observed."""
-    said = re.search(rf"\b{re.escape(panel.label)}\b", panel.series)
+    said = any(re.search(rf"\b{re.escape(word)}\b", panel.series) for word in panel.label.split())
     return panel.series if said else f"{panel.series}: {panel.label}"
 
 
