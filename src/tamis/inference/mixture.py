@@ -35,8 +35,6 @@ _COMPONENTS = 16  # at most
 _POINTS_PER_COEFFICIENT = 3  # at least, to fit a component
 _POINTS = 4096  # at most, to fit all
 _ITERATIONS = 12
-_GUARD = 0.1
-_GUARD_SCALE = 1.0
 _FLOOR = 1e-8  # least variance of a component, that of the cloud being 1
 
 
@@ -69,7 +67,7 @@ def fit(z: Array, rng: Generator) -> Mixture:
     pull = share
     for _ in range(_ITERATIONS):
         mixture = _maximised(centre, root, share, pull @ features)
-        share, distance = (part[:-1] for part in _shares(mixture, features)[1:])
+        share, distance = _shares(mixture, features)[1:]
         pull = share * (_FREEDOM + d) / (_FREEDOM + distance)
     return mixture
 
@@ -147,13 +145,11 @@ def _maximised(centre: Array, root: Array, share: Array, moments: Array) -> Mixt
     spread = second - pulled[:, None, None] * mean[:, :, None] * mean[:, None, :]
     common = spread.sum(axis=0) / count.sum() + _FLOOR * np.eye(d)
     scale = (spread + (d + 2) * common) / (count + d + 2)[:, None, None]
-    weight = (1 - _GUARD) * (count + 1) / (count + 1).sum()
-    mean, scale = np.vstack([mean, np.zeros(d)]), np.vstack([scale, _GUARD_SCALE * np.eye(d)[None]])
-    weight = np.append(weight, _GUARD)
     precision = np.linalg.inv(scale)
     slope = np.einsum("kij,kj->ki", precision, mean)
     square = np.where(i == j, 1.0, 2.0) * precision[:, i, j]
     form = np.hstack([(slope * mean).sum(axis=1, keepdims=True), -2 * slope, square])
+    weight = (count + 1) / (count + 1).sum()
     return Mixture(centre, root, weight, mean, np.linalg.cholesky(scale), form)
 
 
