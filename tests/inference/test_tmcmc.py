@@ -132,7 +132,7 @@ def test_data_far_in_the_tail_of_the_prior():
     posterior = tamis.tmcmc(
         space, lambda x: norm.logpdf(x[:, 0], 9.0, 1.0), n=1024, rng=np.random.default_rng(3)
     )
-    assert posterior.log_evidence[0] == pytest.approx(norm.logpdf(9.0, 0.0, np.sqrt(2)), abs=0.1)
+    assert abs(posterior.log_evidence[0] - norm.logpdf(9.0, 0.0, np.sqrt(2))) < 6 * posterior.log_evidence[1]
     assert posterior.flat.mean() == pytest.approx(4.5, abs=5 * np.sqrt(0.5 / 900))  # ess about 900
 
 
@@ -244,7 +244,7 @@ def test_diagnostics_tell_how_it_went():
     assert np.all((found["acceptance"] > 0.2) & (found["acceptance"] < 1))
     assert found["log_evidence_increments"].sum() == pytest.approx(found["log_evidence_stepping"][0])
     assert found["ess"].shape == (5,) and np.all((found["ess"] > 100) & (found["ess"] <= 512))
-    assert np.all(np.diff(found["families"]) <= 0) and found["memory"].max() < 0.2
+    assert 512 > found["families"][0] > found["families"][-1] > 20 and found["memory"].max() < 0.2
     assert posterior.x.shape == (1, 512, 5) and found["likelihood_calls"] > 512
     assert found["disagreement"] < 4
 
@@ -375,28 +375,23 @@ tamis.tmcmc(
 
 
 def test_killed_and_resumed_ends_with_the_same_bytes(tmp_path):
-    rng = np.random.default_rng(11)
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
 
-    def start(folder):
-        folder.mkdir(exist_ok=True)
-        (folder / "started").unlink(missing_ok=True)
-        process = subprocess.Popen([sys.executable, "-c", SCRIPT, str(folder)], env=env)
-        while not (folder / "started").exists():
+    def start():
+        (tmp_path / "started").unlink(missing_ok=True)
+        process = subprocess.Popen([sys.executable, "-c", SCRIPT, str(tmp_path)], env=env)
+        while not (tmp_path / "started").exists():
             assert process.poll() is None
             time.sleep(0.01)
         return process
 
-    kills = 0
-    process = start(tmp_path / "killed")
-    for _ in range(3):
-        time.sleep(float(rng.uniform(0.3, 0.9)))
-        if process.poll() is None:
-            os.kill(process.pid, signal.SIGKILL)
-            kills += 1
-        process.wait()
-        process = start(tmp_path / "killed")
-    assert process.wait() == 0 and kills >= 2
-    assert start(tmp_path / "straight").wait() == 0
-    one, two = ((tmp_path / name / "posterior.npz").read_bytes() for name in ("killed", "straight"))
-    assert one == two
+    rng = np.random.default_rng(11)
+    process = start()
+    for _ in range(2):
+        time.sleep(float(rng.uniform(0.2, 0.6)))  # a run that is not killed takes a second at least
+        os.kill(process.pid, signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL
+        process = start()
+    assert process.wait() == 0
+    sample(problems.linear(), n=64, seed=2).save(tmp_path / "straight.npz")
+    assert (tmp_path / "posterior.npz").read_bytes() == (tmp_path / "straight.npz").read_bytes()

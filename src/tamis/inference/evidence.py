@@ -5,7 +5,7 @@ the last sweeps is a draw of q whose likelihood is known already, so this estima
 final points only, not on the path that led to them.
 
 *Stepping*: the sum over tempering stages of the log mean weight (Del Moral, Doucet & Jasra 2006,
-10.1111/j.1467-9868.2006.00553.x, eq 14). It needs no q, but carries the noise of all stages.
+10.1111/j.1467-9868.2006.00553.x). It needs no q, but carries the noise of all stages.
 
 Points of a population are not independent: many descend from one ancestor in the first population and inherit
 what the moves could not make them forget, such as the mode they live in. All errors here therefore count
@@ -69,7 +69,8 @@ def _relative(x: Array) -> Array:
 def _balance(here: Array, there: Array) -> float:
     """Return the log Z at which as much of q passes to the posterior as of the posterior to q.
 
-    Meng & Wong (1996), Statistica Sinica 6, 831-860, eq 4.1 with equal weights.
+    Meng & Wong (1996, Statistica Sinica 6, 831-860), the optimal bridge for samples of equal size:
+    mean over q of s(r - log Z) = mean over the posterior of s(log Z - r), s the logistic function.
     """
 
     def excess(value: float) -> float:

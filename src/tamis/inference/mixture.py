@@ -3,7 +3,10 @@
 Why a mixture: posteriors of mechanical models are bent and often have several modes, and a random walk scaled
 to the whole cloud suits no part of it. A dozen components follow the bends and the modes, are fitted in
 milliseconds by expectation-maximisation (Peel & McLachlan 2000, 10.1023/A:1008981510081), and their heavy
-tails keep the ratio of target to mixture moderate where the cloud has few points.
+tails keep the ratio of target to mixture moderate where the cloud has few points. One more component, as wide as
+the whole cloud and of fixed weight, lets points leave it where the next posterior reaches further than the
+last (Hesterberg's defensive mixture, 1995, 10.1080/00401706.1995.10484303); without it small components pave
+the cloud and go no further.
 
 Why these proposals: both `independent` and `local` are reversible with respect to the mixture q itself, so
 each becomes a Metropolis-Hastings kernel of any target p with one and the same acceptance ratio,
@@ -35,6 +38,8 @@ _COMPONENTS = 16  # at most
 _POINTS_PER_COEFFICIENT = 3  # at least, to fit a component
 _POINTS = 4096  # at most, to fit all
 _ITERATIONS = 12
+_GUARD = 0.1  # weight of the component that covers the whole cloud
+_GUARD_SCALE = 2.0  # its scale matrix, that of the cloud being 1
 _FLOOR = 1e-8  # least variance of a component, that of the cloud being 1
 
 
@@ -67,7 +72,7 @@ def fit(z: Array, rng: Generator) -> Mixture:
     pull = share
     for _ in range(_ITERATIONS):
         mixture = _maximised(centre, root, share, pull @ features)
-        share, distance = _shares(mixture, features)[1:]
+        share, distance = (part[:-1] for part in _shares(mixture, features)[1:])
         pull = share * (_FREEDOM + d) / (_FREEDOM + distance)
     return mixture
 
@@ -133,7 +138,7 @@ def _maximised(centre: Array, root: Array, share: Array, moments: Array) -> Mixt
     """Return the mixture with the given moments (K, monomials) of its components.
 
     A prior worth d + 2 points, the scale matrix common to all components, keeps each of them regular
-    (as Fraley & Raftery 2007, 10.1007/s00357-007-0004-5).
+    (as Fraley & Raftery 2007, 10.1007/s00357-007-0004-5). One more component guards the outskirts.
     """
     d, components = len(centre), len(share)
     count = share.sum(axis=1)
@@ -145,11 +150,12 @@ def _maximised(centre: Array, root: Array, share: Array, moments: Array) -> Mixt
     spread = second - pulled[:, None, None] * mean[:, :, None] * mean[:, None, :]
     common = spread.sum(axis=0) / count.sum() + _FLOOR * np.eye(d)
     scale = (spread + (d + 2) * common) / (count + d + 2)[:, None, None]
+    weight = np.append((1 - _GUARD) * (count + 1) / (count + 1).sum(), _GUARD)
+    mean, scale = np.vstack([mean, np.zeros(d)]), np.vstack([scale, _GUARD_SCALE * np.eye(d)[None]])
     precision = np.linalg.inv(scale)
     slope = np.einsum("kij,kj->ki", precision, mean)
     square = np.where(i == j, 1.0, 2.0) * precision[:, i, j]
     form = np.hstack([(slope * mean).sum(axis=1, keepdims=True), -2 * slope, square])
-    weight = (count + 1) / (count + 1).sum()
     return Mixture(centre, root, weight, mean, np.linalg.cholesky(scale), form)
 
 

@@ -45,6 +45,7 @@ _SWEEPS_PER_PASS = 3
 _CLOSING_SWEEPS = 8
 _FORGOTTEN = 0.1  # largest correlation with the beginning of the stage, when the stage may end
 _WORRYING = 0.3  # the same, when the user is told
+_DISAGREEMENT = 5.0  # of the two evidences, in standard errors, when the user is told
 
 
 @dataclass(frozen=True)
@@ -186,8 +187,8 @@ def step(state: State, target: LogDensity, fraction: float, sweeps: int, rng: Ge
 def temper(state: State, fraction: float, rng: Generator) -> State:
     """Raise the exponent, weigh the points and resample them.
 
-    Ching & Chen (2007), eqs 12 and 15 to 17; the exponent by effective size (Del Moral, Doucet & Jasra 2012,
-    10.1007/s11222-011-9271-y) and systematic resampling, which keeps the order and hence siblings together.
+    The exponent follows the effective size of the weights (Jasra, Stephens, Doucet & Tsagaris 2011,
+    10.1111/j.1467-9469.2010.00723.x); resampling is systematic and keeps the order, hence siblings together.
     """
     n = len(state.z)
     exponent = next_exponent(state.log_likelihood, state.exponent, fraction)
@@ -324,13 +325,7 @@ def _posterior(space: Space, state: State) -> Posterior:
     bridge = evidence.bridge(state.visited, state.drawn, len(state.z) // 2, state.family)
     stepping = evidence.stepping(state.increments, state.family)
     disagreement = abs(bridge[0] - stepping[0]) / math.hypot(bridge[1], stepping[1])
-    if state.memory[-1] > _allowed(_WORRYING, len(x)):
-        warnings.warn(
-            f"the sampler did not mix: its last stage ended with correlation {state.memory[-1]:.2f} to its "
-            f"beginning; raise n (now {len(x)}) or the number of sweeps",
-            TamisWarning,
-            stacklevel=3,
-        )
+    _warn(state, disagreement)
     diagnostics: Mapping[str, Any] = {
         "exponents": np.append(0.0, state.exponents),
         "acceptance": state.accepted / state.proposed,
@@ -351,3 +346,19 @@ def _posterior(space: Space, state: State) -> Posterior:
         min(bridge, stepping, key=lambda estimate: estimate[1]),
         diagnostics,
     )
+
+
+def _warn(state: State, disagreement: float) -> None:
+    """Tell the user of what makes the result doubtful."""
+    n, memory = len(state.z), state.memory[-1]
+    worries = []
+    if memory > _allowed(_WORRYING, n):
+        worries.append(f"its last stage ended with correlation {memory:.2f} to its beginning")
+    if disagreement > _DISAGREEMENT:
+        worries.append(f"its two estimates of the evidence are {disagreement:.1f} standard errors apart")
+    if worries:
+        warnings.warn(
+            f"the sampler did not mix: {' and '.join(worries)}; raise n (now {n}) or the number of sweeps",
+            TamisWarning,
+            stacklevel=4,
+        )
