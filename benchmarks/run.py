@@ -15,7 +15,9 @@ HERE = Path(__file__).parent
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--peers", help="interpreter of an environment with the packages of peers.txt")
     options = parser.parse_args()
     peers = ["--peers", options.peers] if options.peers else []
