@@ -19,7 +19,9 @@ one Gaussian component this is the preconditioned Crank-Nicolson proposal (Cotte
 
 Points are whitened by the covariance of the whole cloud. Squared distances to all components are then one
 product of a matrix with the monomials of degree two, and so are the moments that the fit needs: both cost
-little beside any likelihood.
+little beside any likelihood. Products are taken over blocks of points small enough that no BLAS splits them
+among threads: threads gain nothing on matrices this thin, wait for each other on a busy machine, and would make
+the last bits of a posterior depend on their number.
 """
 
 from __future__ import annotations
@@ -41,6 +43,7 @@ _ITERATIONS = 12
 _GUARD = 0.1  # weight of the component that covers the whole cloud
 _GUARD_SCALE = 2.0  # its scale matrix, that of the cloud being 1
 _FLOOR = 1e-8  # least variance of a component, that of the cloud being 1
+_BLOCK = 2**17  # multiplications in one matrix product; OpenBLAS starts its threads beyond 2**18
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,7 @@ class Mixture:
 
     centre: Array  # (d,)
     root: Array  # (d, d), lower triangular
+    unroot: Array  # (d, d), its inverse
     weight: Array  # (K,)
     mean: Array  # (K, d)
     factor: Array  # (K, d, d), lower triangular roots of the scale matrices
@@ -56,7 +60,7 @@ class Mixture:
 
     def whiten(self, z: Array) -> Array:
         """Return the coordinates y of points z, (n, d)."""
-        return np.asarray(np.linalg.solve(self.root, (z - self.centre).T).T, dtype=np.float64)
+        return _each(self.unroot, z - self.centre).T
 
 
 def fit(z: Array, rng: Generator) -> Mixture:
@@ -64,14 +68,15 @@ def fit(z: Array, rng: Generator) -> Mixture:
     z = z[:: -(-len(z) // _POINTS)]
     n, d = z.shape
     centre, root = z.mean(axis=0), _root(z)
-    y = np.linalg.solve(root, (z - centre).T).T
+    unroot = np.asarray(np.linalg.inv(root), dtype=np.float64)
+    y = _each(unroot, z - centre).T
     coefficients = (d + 1) * (d + 2) // 2
     components = int(np.clip(n // (_POINTS_PER_COEFFICIENT * coefficients), 1, _COMPONENTS))
     features = _monomials(y)
     share = _first_shares(y, components, rng)
     pull = share
     for _ in range(_ITERATIONS):
-        mixture = _maximised(centre, root, share, pull @ features)
+        mixture = _maximised(centre, root, unroot, share, _sums(pull, features))
         share, distance = (part[:-1] for part in _shares(mixture, features)[1:])
         pull = share * (_FREEDOM + d) / (_FREEDOM + distance)
     return mixture
@@ -134,7 +139,7 @@ def _first_shares(y: Array, components: int, rng: Generator) -> Array:
     return np.array([nearest == k for k in range(components)], dtype=np.float64)
 
 
-def _maximised(centre: Array, root: Array, share: Array, moments: Array) -> Mixture:
+def _maximised(centre: Array, root: Array, unroot: Array, share: Array, moments: Array) -> Mixture:
     """Return the mixture with the given moments (K, monomials) of its components.
 
     A prior worth d + 2 points, the scale matrix common to all components, keeps each of them regular
@@ -156,13 +161,13 @@ def _maximised(centre: Array, root: Array, share: Array, moments: Array) -> Mixt
     slope = np.einsum("kij,kj->ki", precision, mean)
     square = np.where(i == j, 1.0, 2.0) * precision[:, i, j]
     form = np.hstack([(slope * mean).sum(axis=1, keepdims=True), -2 * slope, square])
-    return Mixture(centre, root, weight, mean, np.linalg.cholesky(scale), form)
+    return Mixture(centre, root, unroot, weight, mean, np.linalg.cholesky(scale), form)
 
 
 def _shares(mixture: Mixture, features: Array) -> tuple[Array, Array, Array]:
     """Return log density of z (n,), share of each component (K, n), squared distance to each (K, n)."""
     d = len(mixture.centre)
-    distance = np.maximum(mixture.form @ features.T, 0.0)
+    distance = np.maximum(_each(mixture.form, features), 0.0)
     volume = np.log(np.einsum("kii->ki", mixture.factor)).sum(axis=1) + np.log(np.diag(mixture.root)).sum()
     constant = gammaln((_FREEDOM + d) / 2) - gammaln(_FREEDOM / 2) - d / 2 * math.log(_FREEDOM * math.pi)
     level = np.log(mixture.weight) - volume + constant
@@ -179,4 +184,21 @@ def _noise(mixture: Mixture, k: Any, precision: Any, normal: Array) -> Array:
 
 
 def _point(mixture: Mixture, y: Array) -> Array:
-    return mixture.centre + y @ mixture.root.T
+    return mixture.centre + _each(mixture.root, y).T
+
+
+def _each(matrix: Array, points: Array) -> Array:
+    """Return the matrix (k, m) times each of the points (n, m), as columns (k, n)."""
+    product = np.empty((len(matrix), len(points)))
+    step = max(1, _BLOCK // matrix.size)
+    for first in range(0, len(points), step):
+        block = slice(first, first + step)
+        np.matmul(matrix, points[block].T, out=product[:, block])
+    return product
+
+
+def _sums(weights: Array, points: Array) -> Array:
+    """Return the sums of the points (n, m) with each row of weights (k, n)."""
+    step = max(1, _BLOCK // (len(weights) * points.shape[1]))
+    blocks = (slice(first, first + step) for first in range(0, len(points), step))
+    return np.asarray(sum(weights[:, block] @ points[block] for block in blocks))
