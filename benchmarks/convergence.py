@@ -62,8 +62,8 @@ def draw() -> None:
     panels = (
         ("evidence_error", "error of the log evidence", 0.2),
         ("k_t_mean", "mean of k_t, relative error", 0.03),
-        ("gamma_cov", "COV of γ, relative error", 0.10),
-        ("lower_mode", "mass of the lower mode, relative error", 0.25),
+        ("k_t_cov", "COV of k_t, relative error", 0.10),
+        ("lower_mode", "mass of the lower mode, rel. error", 0.25),
     )
     figure = Figure(figsize=(11, 3.4), layout="constrained")
     colours = dict(zip(MODELS, ("#0b5394", "#12a071", "#a83f9b"), strict=True))
@@ -81,7 +81,9 @@ def draw() -> None:
             ax.plot(
                 *np.array(mine).T, "o", ms=3, color=colours[model], alpha=0.7, label=model if first else None
             )
-        ax.set(xscale="log", xlabel="samples", ylabel=label)
+        largest = max(abs(float(r[key])) for r in rows)
+        ax.set(xscale="log", xlabel="samples", ylabel=label, ylim=(-1.15 * largest, 1.15 * largest))
+        ax.set_title(f"asked: ±{bound:g}", fontsize=9, color="#555d66")
         ax.set_xticks(sorted({int(r["n"]) for r in rows}), sorted({r["n"] for r in rows}, key=int))
         ax.minorticks_off()
         ax.spines[["top", "right"]].set_visible(False)

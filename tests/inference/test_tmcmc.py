@@ -182,8 +182,12 @@ def test_steel_posteriors(steel_runs):
     for model, runs in steel_runs.items():
         exact = problems.steel(model)[2]
         for posterior in runs:
+            # A third mode of k_t, near 1.2e9, has 5e-6 of the mass and 0.7 % of the variance: one of 8192 exact
+            # draws falls there once in 25 samples and then raises the COV by a tenth; three never do (1e-5).
+            near = posterior.flat[posterior.flat[:, posterior.space.index("k_t")] < 8e8]
+            assert len(posterior.flat) - len(near) < 3
             for name in ("mu", "gamma", "k_t"):
-                x = posterior.flat[:, posterior.space.index(name)]
+                x = near[:, posterior.space.index(name)]
                 assert x.mean() == pytest.approx(exact["mean"][name], rel=0.03)
                 assert x.std() / x.mean() == pytest.approx(exact["cov"][name], rel=0.1)
             k_t = posterior.flat[:, posterior.space.index("k_t")]
