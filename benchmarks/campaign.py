@@ -1,22 +1,28 @@
 """What the campaign costs beside the simulations: seconds a trivial run, and finding runs in a large store.
 
 Run it alone on an idle machine: ``python benchmarks/campaign.py [runs]``. Targets: 10 000 trivial runs at 5 ms each
-with two workers; a store of 100 000 runs opens within 1 s and one run is found in it within 5 ms.
+with two workers, at 10 ms on two Dask workers, with flat memory; `tamis status` of them within 1 s; a store of
+100 000 runs opens within 1 s and one run is found in it within 5 ms.
 """
 
 from __future__ import annotations
 
 import resource
+import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import tamis
 from tamis.campaign import evaluate
-from tamis.store import RunStore, run_key
+from tamis.cli import main
+from tamis.keys import run_key
+from tamis.store import RunStore
+from tamis.study.reader import read, stage_hashes
 
 
 @tamis.simulator(outputs={"z": "m"})
@@ -24,21 +30,60 @@ def trivial(*, a=1.0):
     return {"z": np.array([a])}
 
 
-def overhead(n: int, workers: int) -> dict[str, float]:
-    """Time n trivial runs, and asking for them again."""
+def overhead(n: int, workers: Any) -> dict[str, float]:
+    """Time n trivial runs, and asking for them again; the memory grown over the second half tells a leak."""
     points = [{"a": float(i)} for i in range(n)]
     with tempfile.TemporaryDirectory() as folder, RunStore(folder) as store:
         start = time.perf_counter()
+        evaluate(trivial, points[: n // 2], store, executor=workers)
+        half = megabytes()
         evaluate(trivial, points, store, executor=workers)
         first = time.perf_counter()
+        grown = megabytes() - half
         evaluate(trivial, points, store, executor=workers)
         second = time.perf_counter()
-    megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {
         "ms a run": 1e3 * (first - start) / n,
         "ms a stored run": 1e3 * (second - first) / n,
-        "peak MB": megabytes,
+        "MB grown over the second half": grown,
     }
+
+
+def megabytes() -> float:
+    """Return the memory this process has now."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / 2**20
+
+
+def on_dask(n: int) -> dict[str, float]:
+    """Time n trivial runs on two Dask workers, each a process."""
+    from distributed import LocalCluster
+
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as machines,
+        tamis.Cluster(machines.scheduler_address) as cluster,
+    ):
+        return overhead(n, cluster)
+
+
+def status(n: int) -> dict[str, float]:
+    """Time `tamis status` of the ball with n runs done, and under way."""
+    with tempfile.TemporaryDirectory() as folder:
+        main(["new", f"{folder}/ball"])
+        study = Path(folder) / "ball" / "study.toml"
+        study.write_text(study.read_text().replace("n = 64", f"n = {n // 2}"))
+        main(["run", str(study), "--to", "observables", "-j", "2"])
+        times = {}
+        for what in ("done", "under way"):
+            start = time.perf_counter()
+            subprocess.run(
+                [sys.executable, "-m", "tamis", "status", str(study)], check=True, capture_output=True
+            )
+            times[f"s {what}"] = time.perf_counter() - start
+            results = study.parent / "results" / "study"
+            hashed = stage_hashes(read(study))["runs"][:12]
+            (results / "runs.npz").rename(results / f"asked-{hashed}.npz") if what == "done" else None
+    return times
 
 
 def large_store(n: int) -> dict[str, float]:
@@ -71,4 +116,6 @@ if __name__ == "__main__":
         print(
             f"{n} trivial runs, {workers} workers:", {k: round(v, 3) for k, v in overhead(n, workers).items()}
         )
+    print(f"{n} trivial runs, 2 Dask workers:", {k: round(v, 3) for k, v in on_dask(n).items()})
+    print(f"tamis status, {n} runs:", {k: round(v, 3) for k, v in status(n).items()})
     print(f"store of {10 * n} runs:", {k: round(v, 2) for k, v in large_store(10 * n).items()})

@@ -14,13 +14,13 @@ SRC = Path(__file__).parent.parent / "src" / "tamis"
 MODULES = sorted(SRC.rglob("*.py"))
 
 ROWS = [
-    {"types", "errors", "files", "sources", "jit", "_version"},
+    {"types", "errors", "files", "sources", "jit", "processes", "_version"},
     {"simulation", "experiment", "observables", "noise", "space", "design", "marginals"},
-    {"store", "worker", "campaign", "adapters"},
+    {"keys", "store", "archive", "worker", "campaign", "cluster", "adapters"},
     {"surrogates"},
     {"inference", "prediction", "fragility", "sensitivity"},
     {"study"},
-    {"cli", "terminal", "plan", "report", "web", "vv", "__main__"},
+    {"cli", "stores", "terminal", "plan", "report", "web", "vv", "__main__"},
 ]
 WITHIN_ROW = {
     ("experiment", "observables"),
@@ -28,11 +28,21 @@ WITHIN_ROW = {
     ("space", "marginals"),
     ("campaign", "store"),
     ("campaign", "worker"),
+    ("campaign", "keys"),
     ("worker", "store"),
+    ("store", "keys"),
+    ("archive", "keys"),
+    ("archive", "store"),
+    ("cluster", "worker"),
+    ("adapters", "worker"),
+    ("adapters", "store"),
+    ("adapters", "keys"),
     ("prediction", "inference"),
     ("fragility", "prediction"),
     ("cli", "terminal"),
     ("cli", "plan"),
+    ("cli", "stores"),
+    ("stores", "terminal"),
     ("cli", "report"),
     ("plan", "terminal"),
     ("__main__", "cli"),
@@ -51,13 +61,14 @@ HEAVY = {
     "pandas",
     "xarray",
     "rich",
-    "pebble",
+    "distributed",
+    "uvicorn",
 }
 HOMES = {
     "pydantic": {"study/schema.py"},
     "matplotlib": {"report"},
     "jinja2": {"report"},
-    "pebble": {"campaign.py", "worker.py"},
+    "distributed": {"cluster.py"},
 }
 
 

@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 
 import tamis.store
 from tamis.errors import StudyError, TamisWarning
+from tamis.keys import run_key
 from tamis.simulation import Port, find
-from tamis.store import INDEX, Run, RunStore, paths, run_key, write_array_file
+from tamis.store import INDEX, Run, RunStore, paths, write_array_file
 
 MODELS = Path(__file__).parent / "models"
 LINE = find("plain.py:line", MODELS)

@@ -35,7 +35,7 @@ def contents(root: Path) -> Mapping[str, bytes]:
 
 def marked(mark: str) -> list[str]:
     """Command lines of the processes that inherited a mark in their environment, other than this one and the
-    resource tracker of multiprocessing, which lives as long as this one."""
+    reaper, which lives as long as this one."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -43,7 +43,7 @@ def marked(mark: str) -> list[str]:
                 found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode())
         except OSError:
             continue
-    return [line for line in found if "resource_tracker" not in line]
+    return [line for line in found if "tamis.processes.watch" not in line]
 
 
 # --- failures are data
@@ -74,6 +74,8 @@ FATES = {
     "scratch_fine": ("done", ""),
     "closes": ("done", ""),
     "moves": ("done", ""),
+    "daemon": ("done", ""),
+    "huge": ("crashed", "StudyError: the outputs take 24 MB, more than the 20 MB allowed"),
 }
 
 
@@ -81,7 +83,7 @@ def test_every_way_of_failing_costs_its_own_run_only(tmp_path, monkeypatch):
     monkeypatch.setenv("TAMIS_TEST_MARK", str(tmp_path))
     store = RunStore(tmp_path / "runs")
     wanted = [point for how in FATES for point in ({"how": how}, {"a": float(len(how)) + 0.5})]
-    answers = evaluate(TROUBLE, wanted, store, executor=2, timeout=1.5)
+    answers = evaluate(TROUBLE, wanted, store, executor=2, timeout=1.5, max_output=20.0)
     for point, run in zip(wanted, answers, strict=True):
         status, error = FATES[point.get("how", "fine")]
         assert run.status == status and run.error.startswith(error), (point, run)
@@ -280,7 +282,7 @@ def test_a_script_without_a_guard_is_told_to_have_one(tmp_path):
         [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1].startswith("tamis.errors.StudyError: worker processes end before")
+    assert done.stderr.splitlines()[-1].startswith("tamis.worker.Unguarded: a script starts a campaign")
     assert 'if __name__ == "__main__":' in done.stderr.splitlines()[-1]
 
 
@@ -352,7 +354,7 @@ def test_a_foreign_executor_gets_time_outs_and_logs_too(tmp_path):
 def test_a_broken_executor_is_explained_and_finished_runs_stay(tmp_path):
     store = RunStore(tmp_path)
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as processes:
-        wanted = [{"a": 1.0}, {"how": "exit3"}, {"a": 2.0}]
+        wanted = [{"a": 1.0}, {"how": "parent"}, {"a": 2.0}]
         with pytest.raises(StudyError, match="the executor lost a run"):
             evaluate(TROUBLE, wanted, store, executor=processes)
     assert store.counts() == {"done": 1}

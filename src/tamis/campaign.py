@@ -9,24 +9,24 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 import time
 import warnings
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
 from contextlib import closing
-from multiprocessing import current_process
 from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from tamis import worker
 from tamis.errors import SimulationError, StudyError, TamisWarning
+from tamis.keys import digest, filled, spelled
 from tamis.simulation import Simulator, find
-from tamis.store import Run, RunStore, digest, filled, paths, spelled, writing
+from tamis.store import Run, RunStore, paths, writing
 from tamis.types import Array, Event, Inputs, Mask, Progress, Value, silent
-from tamis.worker import Job, do, elsewhere, in_children
+from tamis.worker import Executors, Job, Workers, do, elsewhere, module_of, warm
 
 if TYPE_CHECKING:
     from tamis.experiment import Experiment
@@ -42,8 +42,9 @@ def evaluate(
     points: Sequence[Inputs],
     store: RunStore,
     *,
-    executor: Executor | int = 1,
+    executor: Executors = 1,
     timeout: float | None = None,
+    max_output: float = 256.0,
     retry_failed: bool = False,
     progress: Progress | None = None,
 ) -> list[Run]:
@@ -53,16 +54,23 @@ def evaluate(
     ----------
     executor
         Number of worker processes; 0 runs in this process, for debugging, with prints on the terminal and no
-        time-out. Or any `concurrent.futures.Executor`, to which the runs are handed over; their working
-        folders are not kept then, and print-outs only where there is a time-out.
+        time-out. `Workers` that are kept for the next campaign. Or any `concurrent.futures.Executor`, to which
+        the runs are handed over; the working folder of a failed run then stays on the machine that ran it.
     timeout
         Seconds after which a run is killed and recorded as such.
+    max_output
+        Megabytes that one run may return; more is recorded as a crash.
     retry_failed
         Run again what failed, crashed or was late; a late run finds its working folder as it left it.
     progress
         Told at the start, at the end, and as runs finish: how many of the different points are done, with
         counts ``failed``, ``left``, ``stored`` and, once known, ``seconds_left``.
     """
+    if worker.importing:
+        raise worker.Unguarded(
+            "a script starts a campaign while a worker process imports it; start it below "
+            '`if __name__ == "__main__":`'
+        )
     if timeout is not None and not timeout > 0:
         raise StudyError(f"the time-out of a run must be a positive number of seconds, found {timeout}")
     if isinstance(executor, int) and executor < 0:
@@ -81,7 +89,7 @@ def evaluate(
     news.tell()
     if left:
         code = _code(simulator)
-        jobs = (_job(simulator, store, key, wanted[key], code) for key in left)
+        jobs = (_job(simulator, store, key, wanted[key], code, max_output) for key in left)
         with store.lock():
             _tidy(store, old)
             written = time.monotonic()
@@ -129,13 +137,13 @@ class _News:
         self._progress(Event("runs", self._done, self._total, info))
 
 
-def _job(simulator: Simulator, store: RunStore, key: str, full: Inputs, code: str) -> Job:
+def _job(simulator: Simulator, store: RunStore, key: str, full: Inputs, code: str, max_output: float) -> Job:
     inputs = {
         name: os.path.abspath(str(value)) if simulator.inputs[name].kind == "file" else value
         for name, value in full.items()
     }
     run = Run(key, simulator.name, simulator.version, full, "done", 0.0, code=code)
-    return Job(simulator.address, store.root.absolute(), run, inputs)
+    return Job(simulator.address, store.root.absolute(), run, inputs, max_output)
 
 
 def _code(simulator: Simulator) -> str:
@@ -165,7 +173,7 @@ def _performed(
     simulator: Simulator,
     jobs: Iterable[Job],
     store: RunStore,
-    executor: Executor | int,
+    executor: Executors,
     timeout: float | None,
 ) -> Generator[tuple[Run, int], None, None]:
     if executor == 0:
@@ -178,32 +186,23 @@ def _performed(
                 done = do(job, simulator)
             yield done
         return
-    if getattr(current_process(), "_inheriting", False):
-        raise StudyError(
-            "a campaign was started while a worker process imports the script that started it; "
-            'start it below `if __name__ == "__main__":`'
-        )
     _check_address(simulator)
+    if (missing := getattr(simulator, "missing", None)) and (absent := missing()):
+        raise StudyError(absent)
     warm(simulator)
+    if prepare := getattr(executor, "prepare", None):
+        prepare(simulator)
     if isinstance(executor, int):
-        yield from in_children(jobs, executor, simulator.address, timeout)
+        with Workers(executor) as workers:
+            yield from workers.perform(jobs, timeout)
+    elif isinstance(executor, Workers):
+        yield from executor.perform(jobs, timeout)
     else:
         yield from _handed_over(jobs, store, executor, timeout)
 
 
-def warm(simulator: Simulator) -> None:
-    """Fill the compiler's cache, if the simulator's module can, before several processes try at once."""
-    prepare = getattr(sys.modules.get(_module(simulator)), "warm", None)
-    if callable(prepare):
-        prepare()
-
-
-def _module(simulator: Simulator) -> str:
-    return str(getattr(getattr(simulator, "function", simulator), "__module__", ""))
-
-
 def _check_address(simulator: Simulator) -> None:
-    if _module(simulator) == "__main__":
+    if module_of(simulator) == "__main__":
         return  # importing it here would run the script a second time; the workers will
     try:
         twin = find(simulator.address)
@@ -239,8 +238,8 @@ def _handed_over(
                 run, array, log = future.result()
             except (BrokenExecutor, CancelledError, OSError) as error:
                 raise StudyError(
-                    f"the executor lost a run ({type(error).__name__}: {error}); the others are kept. A run "
-                    "that ends its process breaks most executors; executor = N withstands it"
+                    f"the executor lost a run ({type(error).__name__}: {error}); what was finished is kept, "
+                    "the same call goes on"
                 ) from error
             with writing(store.root):
                 size = _received(store.root, run, array, log)
@@ -344,9 +343,7 @@ def _observed(experiment: Experiment, run: Run, store: RunStore) -> Array | str:
         except (SimulationError, StudyError, ValueError) as error:
             return f"{where}: {error}"
         if values.shape != (observation.size,):
-            raise StudyError(
-                f"{where}: expected {observation.size} numbers as in the data, found shape {values.shape}"
-            )
+            return f"{where}: expected {observation.size} numbers as in the data, found shape {values.shape}"
         if not np.isfinite(values).all():
             return f"{where}: not a finite number"
         row.append(values)

@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,8 @@ from tamis.errors import SimulationError, StudyError, TamisError
 
 if TYPE_CHECKING:
     from tamis.study.artifacts import Results
-    from tamis.study.reader import Stage
+    from tamis.study.reader import Raw, Stage
+    from tamis.worker import Executors
 
 DONE, COMPUTATION_SAYS_NO, WRONG_REQUEST, INTERRUPTED = 0, 1, 2, 130
 _STAGES = ("design", "runs", "observables", "posterior", "prediction", "report")
@@ -87,7 +89,9 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--retry-failed", action="store_true", help="run again the points whose run failed")
     _common(sub)
 
-    sub = add("status", status, "Show stages, runs done, failed and left, and the time left.")
+    sub = add(
+        "status", status, "Show stages, runs done, failed and left, the time left, and why runs failed."
+    )
     sub.add_argument(
         "study", type=Path, metavar="STUDY", nargs="?", help="default: every study below this folder"
     )
@@ -106,14 +110,94 @@ def _parser() -> argparse.ArgumentParser:
     sub = add("sim", sim, "List the simulators, describe one, or run it once.")
     sub.add_argument("name", nargs="?", metavar="NAME", help="dem.impact, or model.py:ball")
     sub.add_argument("inputs", nargs="*", metavar="key=value", help="run it once with these inputs")
+
+    _store_verbs(add)
+
+    sub = add("serve", serve, "Offer a simulator over HTTP, to any client of the UM-Bridge protocol.")
+    sub.add_argument("name", metavar="NAME", help="dem.impact, model.py:ball, or a study file")
+    sub.add_argument("values", nargs="*", metavar="key=value", help="inputs to hold fixed")
+    sub.add_argument("--inputs", metavar="A,B,...", help="the input vector (default: all numbers not fixed)")
+    sub.add_argument("--host", default="127.0.0.1", help="address to listen at (default: this machine only)")
+    sub.add_argument("--port", type=int, default=4242, help="default: 4242; 0 takes a free one")
+    sub.add_argument(
+        "-j", "--jobs", type=int, metavar="N", help="evaluations at a time (default: one a core)"
+    )
+    sub.add_argument("--timeout", type=float, metavar="S", help="seconds after which a run is killed")
     return parser
+
+
+def _store_verbs(add: Callable[..., argparse.ArgumentParser]) -> None:
+    text = "a study file, or a folder of runs"
+    sub = add("import", import_, "Bring existing runs of a study's simulator into its run store.")
+    sub.epilog = "example: tamis import study.toml old.csv --map E=young run_id= --outputs z=height,t=time"
+    sub.add_argument("study", type=Path, metavar="STUDY")
+    sub.add_argument(
+        "source",
+        type=Path,
+        metavar="FILE.csv|FOLDER",
+        help="one row a run, columns called like inputs and outputs; or a folder with runs.csv, whose column "
+        "`file` names each run's arrays",
+    )
+    sub.add_argument(
+        "--map",
+        nargs="+",
+        default=[],
+        metavar="column=input",
+        help="columns called otherwise; `column=` leaves one out",
+    )
+    sub.add_argument(
+        "--outputs", default="", metavar="name=column,...", help="outputs whose columns are called otherwise"
+    )
+    sub.add_argument("--replace", action="store_true", help="prefer the table where the store differs")
+
+    sub = add("export", export, "Write runs as plain files: a table, and one file a run for its arrays.")
+    sub.add_argument("store", type=Path, metavar="STUDY|RUNS", help=text)
+    sub.add_argument("folder", type=Path, metavar="DEST", help="a new folder")
+    sub.add_argument(
+        "--status", choices=("done", "failed", "crashed", "timeout"), help="only runs that ended so"
+    )
+    sub.add_argument("--simulator", metavar="NAME", help="only runs of this simulator")
+
+    sub = add("merge", merge, "Copy the runs that one store lacks from others, which are only read.")
+    sub.epilog = "example: tamis merge study.toml /mnt/cluster/ball/runs; exit code 1 if outputs contradict"
+    sub.add_argument("into", type=Path, metavar="INTO", help=text)
+    sub.add_argument("sources", type=Path, metavar="FROM", nargs="+", help=text)
+
+    sub = add("gc", gc, "List what a run store can do without, and with --yes remove it.")
+    sub.add_argument("store", type=Path, metavar="STUDY|RUNS", help=text)
+    sub.add_argument("--yes", action="store_true", help="remove it")
+    sub.add_argument(
+        "--failed-folders", action="store_true", help="also working folders of failed and unfinished runs"
+    )
+    sub.add_argument(
+        "--orphans", action="store_true", help="also runs of simulator versions that no study here uses"
+    )
 
 
 def _common(sub: argparse.ArgumentParser) -> None:
     sub.add_argument(
         "-j", "--jobs", type=int, default=None, metavar="N", help="worker processes (default: one a core)"
     )
+    sub.add_argument(
+        "--cluster",
+        metavar="URL",
+        help="run on the workers of a Dask scheduler, tcp://host:port (default: [cluster] of the study)",
+    )
     sub.add_argument("--json", action="store_true", help="one event a line instead of bars")
+
+
+def _executor(arguments: argparse.Namespace, raw: Raw) -> AbstractContextManager[Executors]:
+    """Return who does the runs: a cluster if one is named, else processes of this machine."""
+    address = arguments.cluster or raw.table("cluster").get("address")
+    if address and arguments.jobs is None:
+        from tamis.cluster import Cluster
+
+        return Cluster(address)
+    if arguments.cluster:
+        raise StudyError(
+            "--cluster and -j exclude each other; a cluster's workers are started where they run"
+        )
+    return nullcontext(_jobs(arguments))
 
 
 def _jobs(arguments: argparse.Namespace) -> int:
@@ -172,9 +256,9 @@ def run(arguments: argparse.Namespace) -> int:
     from tamis.study.stages import run as run_stages
 
     study = build(raw)
-    with reporting(arguments.json) as progress:
+    with _executor(arguments, raw) as executor, reporting(arguments.json) as progress:
         results = run_stages(
-            study, upto, executor=_jobs(arguments), progress=progress, retry_failed=arguments.retry_failed
+            study, upto, executor=executor, progress=progress, retry_failed=arguments.retry_failed
         )
     if arguments.json:
         say(json.dumps(_result(results)))
@@ -230,6 +314,36 @@ def status(arguments: argparse.Namespace) -> int:
     return print_status(arguments.study)
 
 
+def import_(arguments: argparse.Namespace) -> int:
+    """Bring existing runs in."""
+    from tamis.stores import print_import
+
+    outputs = [pair for pair in arguments.outputs.split(",") if pair]
+    return print_import(arguments.study, arguments.source, arguments.map, outputs, arguments.replace)
+
+
+def export(arguments: argparse.Namespace) -> int:
+    """Write runs out."""
+    from tamis.stores import print_export
+
+    return print_export(arguments.store, arguments.folder, arguments.status, arguments.simulator)
+
+
+def merge(arguments: argparse.Namespace) -> int:
+    """Join run stores."""
+    from tamis.stores import print_merge
+
+    return print_merge(arguments.into, arguments.sources)
+
+
+def gc(arguments: argparse.Namespace) -> int:
+    """Clean a run store up."""
+    from tamis.stores import print_gc
+
+    chosen = {"failed_folders": arguments.failed_folders, "orphans": arguments.orphans}
+    return print_gc(arguments.store, yes=arguments.yes, **chosen)
+
+
 def report(arguments: argparse.Namespace) -> int:
     """Rebuild the report alone."""
     from tamis.report.page import write_report
@@ -259,8 +373,8 @@ def compare(arguments: argparse.Namespace) -> int:
     if record is None:
         from tamis.study.compare import compare_studies
 
-        with reporting(arguments.json) as progress:
-            compare_studies(raws, executor=_jobs(arguments), progress=progress)
+        with _executor(arguments, raws[0]) as executor, reporting(arguments.json) as progress:
+            compare_studies(raws, executor=executor, progress=progress)
         record = read_comparison(raws)
         if record is None:
             raise TamisError("a file changed during the comparison; run the same command again")
@@ -306,10 +420,50 @@ def sim(arguments: argparse.Namespace) -> int:
         say()
         table(("output", "unit", "meaning"), [(p.name, p.unit, p.doc) for p in simulator.outputs.values()])
         return DONE
-    return _run_once(simulator, [pair.partition("=") for pair in arguments.inputs])
+    return _run_once(simulator, _values(arguments.inputs))
 
 
-def _run_once(simulator: object, pairs: Sequence[tuple[str, str, str]]) -> int:
+def serve(arguments: argparse.Namespace) -> int:
+    """Offer a simulator over HTTP."""
+    from tamis.adapters import serve as server
+    from tamis.simulation import find
+
+    timeout = arguments.timeout
+    fixed: dict[str, float | int | str] = {}
+    if arguments.name.endswith(".toml") or Path(arguments.name).is_dir():
+        from tamis.study.build import Study
+
+        study = Study.load(arguments.name)
+        simulator, fixed = study.simulator, dict(study.fixed)
+        timeout = timeout if timeout is not None else study.settings.timeout
+    else:
+        name = arguments.name if ":" in arguments.name else f"tamis:{arguments.name}"
+        simulator = find(name, Path.cwd())
+    if _jobs(arguments) == 0 or (timeout is not None and not timeout > 0):
+        raise StudyError(
+            f"expected -j 1 or more and a positive --timeout, found -j {arguments.jobs}, {timeout}"
+        )
+    fixed |= _values(arguments.values)
+    vector = None if arguments.inputs is None else [part.strip() for part in arguments.inputs.split(",")]
+    offered = server.offer(simulator, fixed, vector)
+    server.serve(offered, host=arguments.host, port=arguments.port, jobs=_jobs(arguments), timeout=timeout)
+    return DONE
+
+
+def _values(pairs: Sequence[str]) -> dict[str, float | str]:
+    values: dict[str, float | str] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise StudyError(f'"{key}": expected key=value')
+        try:
+            values[key] = float(value)
+        except ValueError:
+            values[key] = value
+    return values
+
+
+def _run_once(simulator: object, inputs: dict[str, float | str]) -> int:
     import tempfile
     import time
     from typing import Any
@@ -318,14 +472,6 @@ def _run_once(simulator: object, pairs: Sequence[tuple[str, str, str]]) -> int:
     from tamis.terminal import duration, say, table
 
     chosen: Any = simulator
-    inputs: dict[str, float | str] = {}
-    for key, equals, value in pairs:
-        if not equals:
-            raise StudyError(f'"{key}": expected key=value')
-        try:
-            inputs[key] = float(value)
-        except ValueError:
-            inputs[key] = value
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as scratch:
         try:

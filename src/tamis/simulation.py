@@ -12,6 +12,7 @@ import hashlib
 import importlib
 import importlib.util
 import inspect
+import json
 import math
 import sys
 import traceback
@@ -347,14 +348,28 @@ def source_version(path: Path) -> str:
         ) from error
 
 
+def described(kind: str, what: Any, base: Path) -> str:
+    """Return the address of a simulator as a study's ``[model]`` gives it: a name, or a table of an adapter."""
+    return what if kind == "simulator" else f"{kind}:{json.dumps([str(base.resolve()), what])}"
+
+
 def find(name: str, base: Path | None = None) -> Any:
     """Return a simulator by name.
 
     ``tamis:family.name`` is built in, ``file.py:function`` is taken from a file relative to ``base``,
-    any other name is looked up among the entry points of installed packages.
+    ``command:`` and ``http:`` begin what `described` wrote, any other name is looked up among the entry points
+    of installed packages.
     """
     if name.startswith("tamis:"):
         return _find_builtin(name)
+    kind, _, table = name.partition(":")
+    if kind in ("command", "http"):
+        adapter = importlib.import_module(f"tamis.adapters.{kind}")
+        try:
+            where, what = json.loads(table)
+        except ValueError:
+            raise StudyError(f"describe this simulator by a table [model.{kind}], not by {name!r}") from None
+        return adapter.from_table(where, what)
     file, colon, attribute = name.rpartition(":")
     if colon and file.endswith(".py"):
         return _find_in_file((base or Path()) / file, attribute)

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import hashlib
 import io
 import json
 import math
@@ -29,27 +28,25 @@ import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from tamis.errors import SimulationError, StudyError, TamisWarning, nearest
-from tamis.simulation import Simulator, complete
-from tamis.types import Inputs, Outputs, Value
+from tamis.errors import StudyError, TamisWarning, nearest
+from tamis.types import Inputs, Outputs
 
 Status: TypeAlias = Literal["done", "failed", "crashed", "timeout"]
 
 INDEX = "runs.sqlite"
-_FORMAT = 1
+FORMAT = 1
 _COLUMNS = "key, simulator, version, inputs, status, seconds, error, code, bytes"
 _SCHEMA = f"""
 BEGIN;
 CREATE TABLE runs (key TEXT PRIMARY KEY, simulator TEXT NOT NULL, version TEXT NOT NULL, inputs TEXT NOT NULL,
     status TEXT NOT NULL, seconds REAL, error TEXT NOT NULL, code TEXT NOT NULL, bytes INTEGER NOT NULL);
 CREATE INDEX runs_by_status ON runs (simulator, status);
-PRAGMA user_version = {_FORMAT};
+PRAGMA user_version = {FORMAT};
 COMMIT;
 """
 _INSERT = f"INSERT OR REPLACE INTO runs ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -74,50 +71,6 @@ class Run:
     code: str = ""
 
 
-def filled(simulator: Simulator, inputs: Inputs) -> dict[str, Value]:
-    """Return all inputs like `complete`, but keep a number outside its bounds: the run itself will fail."""
-    try:
-        return complete(simulator, inputs)
-    except SimulationError:
-        full: dict[str, Value] = {}
-        for name, port in simulator.inputs.items():
-            value = inputs.get(name, port.default)
-            if value is None:
-                raise StudyError(f'simulator {simulator.name}: input "{name}" was not given') from None
-            if not isinstance(value, str):
-                value = int(value) if isinstance(port.default, int) and math.isfinite(value) else float(value)
-            full[name] = value
-        return full
-
-
-def run_key(simulator: Simulator, inputs: Inputs) -> str:
-    """Identify a run by a hash of the simulator's name and version and of all inputs, files by content."""
-    return digest(simulator.name, simulator.version, spelled(simulator, filled(simulator, inputs)))
-
-
-def digest(*parts: Any) -> str:
-    """Hash words, numbers and lists of them."""
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
-
-
-def spelled(simulator: Simulator, full: Inputs) -> list[list[str]]:
-    """Write complete inputs as text without loss: numbers exactly, files by content."""
-    return [[name, _spelled(value, simulator.inputs[name].kind)] for name, value in sorted(full.items())]
-
-
-def _spelled(value: Value, kind: str) -> str:
-    if kind == "file":
-        state = os.stat(str(value))
-        return f"file {_content(os.path.abspath(str(value)), state.st_mtime_ns, state.st_size)}"
-    return f"float {value.hex()}" if isinstance(value, float) else f"{type(value).__name__} {value}"
-
-
-@lru_cache(maxsize=256)
-def _content(path: str, mtime: int, size: int) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def write_array_file(path: Path, run: Run, outputs: Outputs) -> int:
     """Write one run's record and arrays, the same bytes every time; return their number."""
     record = {**vars(run), "inputs": dict(run.inputs)}
@@ -140,7 +93,8 @@ def _write_member(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
     archive.writestr(info, content)
 
 
-class _Damaged(Exception): ...
+class Damaged(Exception):
+    """An array file cannot be read, or is not what its name says."""
 
 
 @contextmanager
@@ -154,15 +108,23 @@ def _reading(path: Path) -> Iterator[zipfile.ZipFile]:
         # a broken zip file raises nearly anything; a true error of the system has a number
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
             raise
-        raise _Damaged(f"{type(error).__name__}: {error}") from error
+        raise Damaged(f"{type(error).__name__}: {error}") from error
 
 
-def _read_record(path: Path) -> Run:
+def read_record(path: Path) -> Run:
+    """Return the run that an array file says it holds, its seconds unknown; `Damaged` if it cannot."""
     with _reading(path) as archive:
         run = Run(**json.loads(archive.read("run.json")), seconds=math.nan)
         if run.key != path.stem:
             raise ValueError(f"it holds run {run.key}")
     return run
+
+
+def read_arrays(path: Path) -> Outputs:
+    """Read all arrays of an array file, none for a run that failed; `Damaged` if they cannot be read."""
+    with _reading(path) as archive:
+        names = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
+        return {name: _read_array(archive, name) for name in names}
 
 
 def _read_array(archive: zipfile.ZipFile, name: str) -> Any:
@@ -254,7 +216,7 @@ class RunStore:
             with _reading(path) as archive:
                 have = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
                 if not have:
-                    run = _read_record(path)
+                    run = read_record(path)
                     raise StudyError(f"run {key} has no outputs; {run.status}: {run.error}")
                 for name in names or ():
                     if name not in have:
@@ -262,7 +224,7 @@ class RunStore:
                 return {name: _read_array(archive, name) for name in (have if names is None else names)}
         except FileNotFoundError:
             raise StudyError(f'run {key} has no array file "{path}"; run again to compute it') from None
-        except _Damaged as error:
+        except Damaged as error:
             _set_aside(path)
             raise StudyError(
                 f'array file "{path}" is damaged ({error}) and was set aside; run again to repeat this run'
@@ -294,6 +256,19 @@ class RunStore:
             with self.lock():
                 self._write_rows()
 
+    def forget(self, keys: Iterable[str]) -> None:
+        """Remove runs: their array files and logs first, then their rows."""
+        gone = list(keys)
+        with self.lock(), writing(self.root):
+            self._write_rows()
+            for key in gone:
+                for path in paths(self.root, key)[:2]:
+                    path.unlink(missing_ok=True)
+            db = self._connect()
+            assert db is not None
+            with db:
+                db.executemany("DELETE FROM runs WHERE key = ?", [(key,) for key in gone])
+
     def recover(self, keys: Sequence[str]) -> dict[str, Run]:
         """Return those of these runs whose array files are in place, whatever the index says.
 
@@ -310,12 +285,12 @@ class RunStore:
                 if key in rows and rows[key][1] == size:
                     found[key] = rows[key][0]
                 else:
-                    found[key] = _read_record(Path(path))
+                    found[key] = read_record(Path(path))
                     self.record(found[key], size)
             except FileNotFoundError:
                 if key in rows:
                     lost.append(f"{path}: missing")
-            except _Damaged as error:
+            except Damaged as error:
                 _set_aside(Path(path))
                 lost.append(f"{path}: {error}")
         if lost:
@@ -428,7 +403,7 @@ class RunStore:
             db = sqlite3.connect(self.root / INDEX, timeout=30.0, check_same_thread=False)
             version = db.execute("PRAGMA user_version").fetchone()[0]
             db.execute("PRAGMA synchronous = NORMAL")
-            if version == _FORMAT:
+            if version == FORMAT:
                 return db, ""
             reason = "it is empty"
         except sqlite3.DatabaseError as error:
@@ -437,8 +412,8 @@ class RunStore:
             version, reason = 0, str(error)
         if db is not None:
             db.close()
-        if version > _FORMAT:
-            raise self._unreadable(f"it has format {version}, this tamis {_FORMAT}; install a newer one")
+        if version > FORMAT:
+            raise self._unreadable(f"it has format {version}, this tamis {FORMAT}; install a newer one")
         return None, reason
 
     def _rebuild(self, reason: str) -> sqlite3.Connection:
@@ -448,8 +423,8 @@ class RunStore:
             rows, bad = {}, 0
             for path in sorted(self.root.glob("??/*.npz")):
                 try:
-                    rows[path.stem] = _row(_read_record(path), path.stat().st_size)
-                except _Damaged:
+                    rows[path.stem] = _row(read_record(path), path.stat().st_size)
+                except Damaged:
                     _set_aside(path)
                     bad += 1
             rows.update({key: _row(*noted) for key, noted in self._unwritten.items()})

@@ -5,12 +5,12 @@ than its own run. So runs happen in spawned children, each the head of its own p
 group also ends whatever the run started. A child is told the simulator's address, never its code; it writes
 the array file itself and sends back a few words.
 
-The children are Pebble's, in a context of our own that closes four gaps. A child that ends with code 0 in
-the middle of a run (Fortran's STOP) goes unnoticed there, and its run never returns: here no end is clean. A
-child that dies in the instant after taking a job may be seen dead before its receipt is read, and that job
-never returns: here a death is admitted when seen for the third time. A late child is asked to end and given
-three seconds: here its group is killed. And children outlive a parent that is killed: here a small process
-waits for the parent's end on a pipe, and kills the groups that are left.
+Parent and child hold one conversation over one socket: a job, the word that it begins, the answer. One job is
+under way in a child at a time, so whatever happens to the child happens to that job; no end is clean (Fortran's
+STOP ends a process with code 0) and none goes unnoticed, whoever still holds a copy of the socket. The clock of
+a time-out starts when the run begins, not while modules are imported. Orphans of a run become the child's
+own children and are ended after it. And if the parent itself is killed, a small process that waits for its
+end on a pipe kills what is left.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
-from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import Executor
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from multiprocessing.context import SpawnContext, SpawnProcess
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
 from tamis.errors import SimulationError, StudyError
+from tamis.processes import adopt_orphans, end_children, kill_tree, python, reaper_of
 from tamis.simulation import Simulator, find
 from tamis.store import Run, paths, write_array_file, writing
 from tamis.types import Inputs, Outputs
@@ -51,22 +51,11 @@ ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "
     "PYTHONUNBUFFERED": "1"
 }
 _C = ctypes.CDLL(None)
+attending = False  # whether this process is a child that does jobs
+importing = False  # whether it is importing a simulator's file just now
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
-_ENDED_BY_ITSELF = 256
-_REAPER = """
-import os, signal, sys
-signal.signal(signal.SIGINT, signal.SIG_IGN)
-groups = set()
-for line in sys.stdin:
-    (groups.add if line[0] == "+" else groups.discard)(int(line[1:]))
-for group in groups:
-    for kill in (os.killpg, os.kill):
-        try:
-            kill(group, signal.SIGKILL)
-            break
-        except OSError:
-            pass
-"""
+_GLANCE = 0.2  # seconds between two looks at whether a silent child is alive
+_START = 60.0  # seconds that a child may take to import a simulator, where runs have a time-out
 
 
 @dataclass(frozen=True)
@@ -77,6 +66,11 @@ class Job:
     root: Path
     run: Run
     inputs: Inputs
+    max_output: float = math.inf  # megabytes
+
+
+class Unguarded(StudyError):
+    """A script starts a campaign whenever it is imported, also by the workers of that campaign."""
 
 
 def do(job: Job, simulator: Simulator | None = None, *, capture: bool = False) -> tuple[Run, int]:
@@ -99,13 +93,18 @@ def _perform(job: Job, simulator: Simulator | None, work: Path) -> tuple[Run, Ou
     outputs: Outputs = {}
     trace = ""
     try:
-        outputs = _arrays(_checked(job, simulator or _load(job.address)).run(job.inputs, work))
+        outputs = _arrays(
+            _checked(job, simulator or _load(job.address)).run(job.inputs, work), job.max_output
+        )
         run = job.run
+    except Unguarded:
+        raise
     except SimulationError as error:
         run = replace(job.run, status="failed", error=_line(error))
         trace = str(error) if "\n" in str(error) else ""
-    except (Exception, SystemExit) as error:
-        if isinstance(error, OSError) and error.errno in _DISK_FULL:
+    except BaseException as error:
+        disk_full = isinstance(error, OSError) and error.errno in _DISK_FULL
+        if disk_full or not (attending or isinstance(error, (Exception, SystemExit))):
             raise
         run = replace(job.run, status="crashed", error=_line(error, type(error).__name__))
         trace = traceback.format_exc()
@@ -125,11 +124,17 @@ def _checked(job: Job, simulator: Simulator) -> Simulator:
     return simulator
 
 
-def _arrays(outputs: Outputs) -> Outputs:
+def _arrays(outputs: Outputs, max_output: float) -> Outputs:
     arrays = {name: np.asarray(value) for name, value in outputs.items()}
     for name, array in arrays.items():
         if array.dtype.hasobject:
             raise StudyError(f"output {name} must be an array of numbers, found Python objects")
+    size = sum(array.nbytes for array in arrays.values()) / 1e6
+    if size > max_output:
+        raise StudyError(
+            f"the outputs take {size:.0f} MB, more than the {max_output:g} MB allowed; "
+            "return less, or raise max_output"
+        )
     return arrays
 
 
@@ -140,8 +145,25 @@ def _line(error: BaseException, kind: str = "") -> str:
 
 @lru_cache(maxsize=8)
 def _load(address: str) -> Simulator:
-    simulator: Simulator = find(address)
+    global importing  # noqa: PLW0603
+    importing = True
+    try:
+        simulator: Simulator = find(address)
+    finally:
+        importing = False
     return simulator
+
+
+def warm(simulator: Simulator) -> None:
+    """Fill the compiler's cache, if the simulator's module can, before several processes try at once."""
+    prepare = getattr(sys.modules.get(module_of(simulator)), "warm", None)
+    if callable(prepare):
+        prepare()
+
+
+def module_of(simulator: Simulator) -> str:
+    """Return the name of the module a simulator is defined in."""
+    return str(getattr(getattr(simulator, "function", simulator), "__module__", ""))
 
 
 def conclude(root: Path, run: Run, outputs: Outputs, trace: str) -> int:
@@ -197,206 +219,219 @@ def _captured(path: Path) -> Iterator[None]:
             os.close(handle)
 
 
-def _start_child(address: str, folder: str) -> None:
-    os.setsid()
-    os.chdir(folder)
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)
-    os.dup2(nowhere, 2)
-    faulthandler.enable(all_threads=False)
-    with suppress(Exception):  # told by the run itself; loaded here so that no time-out pays for imports
-        _load(address)
-
-
-class _Child(SpawnProcess):
-    """A pool child: one thread, deaf to Ctrl-C, killed with all it started, its end never taken for clean."""
-
-    context: _Children
-    seen_dead = 0
-    unwanted = False
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "context"}
-
-    def start(self) -> None:
-        before = {name: os.environ.get(name) for name in ONE_THREAD}
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # inherited by the child
-        os.environ.update(ONE_THREAD)
-        try:
-            super().start()
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-            for name, value in before.items():
-                if value is None:
-                    del os.environ[name]
-                else:
-                    os.environ[name] = value
-        self.context.tell("+", self)
-
-    def is_alive(self) -> bool:
-        if super().is_alive():
-            return True
-        if self.seen_dead == 0:
-            self._kill_group()
-            self.context.tell("-", self)
-        self.seen_dead += 1
-        return self.seen_dead < 3 and not self.unwanted
-
-    @property
-    def exitcode(self) -> int | None:
-        code = super().exitcode
-        return _ENDED_BY_ITSELF if code == 0 and not self.unwanted else code
-
-    def terminate(self) -> None:
-        self.unwanted = True
-        if self.seen_dead == 0:
-            self._kill_group()
-        if super().is_alive():  # not yet the head of its group
-            self.kill()
-
-    def _kill_group(self) -> None:
-        assert self.pid
-        with suppress(OSError):
-            os.killpg(self.pid, signal.SIGKILL)
-
-
-class _Children(SpawnContext):
-    """Where Pebble gets its children from; knows them all, and tells the process that outlives us."""
+class _Child:
+    """A process that does one job after another: one thread, deaf to Ctrl-C, killed with all it started."""
 
     def __init__(self) -> None:
-        self._all: list[_Child] = []
-        self._reaper = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", _REAPER],
-            stdin=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-
-    def Process(self, *args: Any, **kwargs: Any) -> _Child:  # type: ignore[override]
-        child = _Child(*args, **kwargs)
-        child.context = self
-        self._all = [*(other for other in self._all if other.seen_dead == 0), child]
-        return child
-
-    def tell(self, what: str, child: _Child) -> None:
-        assert self._reaper.stdin
-        with suppress(OSError, ValueError):
-            self._reaper.stdin.write(f"{what}{child.pid}\n")
-            self._reaper.stdin.flush()
-
-    def kill(self) -> None:
-        for child in self._all:
-            if child.pid is not None:
-                child.terminate()
-
-    def close(self) -> None:
-        self.kill()
-        self._reaper.communicate()
-
-
-def in_children(
-    jobs: Iterable[Job], count: int, address: str, timeout: float | None
-) -> Iterator[tuple[Run, int]]:
-    """Do the jobs in ``count`` child processes; yield each run and its file's size as they end."""
-    from pebble import ProcessPool
-
-    context = _Children()
-    waiting = deque[Job]()
-    source = iter(jobs)
-    fruitless = 0
-    try:
-        while True:
-            pool: Any = ProcessPool(
-                count, initializer=_start_child, initargs=(address, os.getcwd()), context=context
+        here, there = socket.socketpair()
+        self.line = Connection(here.detach())
+        with there:
+            self.process = subprocess.Popen(
+                python(f"import tamis.worker; tamis.worker.attend({there.fileno()})"),
+                env=os.environ | ONE_THREAD,
+                pass_fds=(there.fileno(),),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
             )
-            pending: dict[Future[tuple[Run, int]], Job] = {}
-            try:
-                for job, future in _driven(pool, waiting, source, pending, count, timeout):
-                    yield _outcome(job, future, timeout)
-                    fruitless = 0
-                return
-            except (BrokenProcessPool, Empty):
-                # all children died between runs, or an answer was lost: once more with other children
-                waiting.extendleft(reversed(pending.values()))
-                fruitless += 1
-                if fruitless > 1:
-                    raise StudyError(
-                        "worker processes end before they begin; a script that starts a campaign must do so "
-                        'below `if __name__ == "__main__":`, and its imports must work in a new process'
-                    ) from None
-            finally:
-                pool.stop()
-                context.kill()
-                pool.join()
-    finally:
-        context.close()
+        reaper_of(os.getpid()).tell("+", self.process.pid)
+        self.job: Job | None = None
+        self._begun = False
+        self.due = math.inf
+
+    def give(self, job: Job, timeout: float | None) -> None:
+        """Hand over a job; its time-out counts from when its simulator is loaded."""
+        self.job, self._begun = job, False
+        self.due = time.monotonic() + timeout + _START if timeout else math.inf
+        with suppress(OSError):  # a child that is gone is noticed when it is listened to
+            self.line.send(job)
+
+    def listen(self, timeout: float | None) -> tuple[Run, int] | BaseException | None:
+        """Return the run and its file's size, or why there are none, or None while it is under way."""
+        gone = self.process.poll() is not None  # asked before the line is read for the last time
+        try:
+            while self.line.poll():
+                answer = self.line.recv()
+                if answer != "begins":
+                    self.job, self.due = None, math.inf
+                    return cast("tuple[Run, int] | BaseException", answer)
+                self._begun = True
+                self.due = time.monotonic() + timeout if timeout else math.inf
+        except (EOFError, OSError):
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(_GLANCE)
+            gone = True
+        late = time.monotonic() > self.due
+        return self._lost(timeout if late else None) if gone or late else None
+
+    def _lost(self, timeout: float | None) -> tuple[Run, int] | BaseException:
+        """Kill the child, and write the record of a run that cannot write its own."""
+        assert self.job
+        root, run = self.job.root, self.job.run
+        code = self.process.poll()
+        self.end()
+        self.job = None
+        if timeout:
+            run = replace(run, status="timeout", seconds=timeout, error=f"no answer after {timeout:g} s")
+        elif not self._begun:
+            return BrokenPipeError()
+        else:
+            error = f"the process ended during the run: {_ending(code)}"
+            run = replace(run, status="crashed", seconds=math.nan, error=error)
+        with writing(root):
+            return run, conclude(root, run, {}, f"{run.error}\n")
+
+    @property
+    def ended(self) -> bool:
+        """Whether it was killed and takes no more jobs."""
+        return self.line.closed
+
+    def end(self) -> None:
+        """Kill it, and all it started."""
+        if not self.ended:
+            self.line.close()
+            kill_tree(self.process.pid)
+            self.process.wait()
+            reaper_of(os.getpid()).tell("-", self.process.pid)
 
 
-def _driven(
-    pool: Any,
-    waiting: deque[Job],
-    source: Iterator[Job],
-    pending: dict[Future[tuple[Run, int]], Job],
-    count: int,
-    timeout: float | None,
-) -> Iterator[tuple[Job, Future[tuple[Run, int]]]]:
-    ended: SimpleQueue[Future[tuple[Run, int]]] = SimpleQueue()
-    # One job ahead keeps a child busy; not with a time-out, which may strike a child just gone on to it.
-    slots = count if timeout else 2 * count
-    while True:
-        while len(pending) < slots:
-            job = waiting.popleft() if waiting else next(source, None)
-            if job is None:
-                break
-            try:
-                future = pool.schedule(do, args=(job,), kwargs={"capture": True}, timeout=timeout)
-            except RuntimeError:
-                waiting.appendleft(job)
-                raise BrokenProcessPool from None
-            pending[future] = job
-            future.add_done_callback(ended.put)
-        if not pending:
-            return
-        future = ended.get(timeout=2 * timeout + 60 if timeout else None)
-        if isinstance(future.exception(), BrokenProcessPool):
-            raise BrokenProcessPool
-        yield pending.pop(future), future
-
-
-def _outcome(job: Job, future: Future[tuple[Run, int]], timeout: float | None) -> tuple[Run, int]:
-    from pebble import ProcessExpired
-
-    error = future.exception()
-    if error is None:
-        return future.result()
-    run = replace(job.run, status="crashed", seconds=math.nan)
-    if isinstance(error, ProcessExpired):
-        run = replace(run, error=f"the process ended during the run: {_ending(error.exitcode)}")
-    elif isinstance(error, TimeoutError):
-        assert timeout
-        run = replace(run, status="timeout", seconds=timeout, error=f"no answer after {timeout:g} s")
-    elif not isinstance(error, OSError):
-        run = replace(run, error=_line(error, type(error).__name__))
-    with writing(job.root):
-        if not run.error:
-            raise error
-        return run, conclude(job.root, run, {}, f"{run.error}\n")
-
-
-def _ending(code: int) -> str:
+def _ending(code: int | None) -> str:
+    if code is None:
+        return "it no longer answered"
     if code >= 0:
-        return f"exit code {code % _ENDED_BY_ITSELF}"
+        return f"exit code {code}"
     name = signal.Signals(-code).name
     return f"{name} (out of memory?)" if name == "SIGKILL" else name
 
 
+class Workers:
+    """Child processes that do jobs, started as needed and kept for the next campaign until closed."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._children: list[_Child] = []
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the children; a later campaign starts others."""
+        for child in self._children:
+            child.end()
+        self._children.clear()
+
+    def perform(self, jobs: Iterable[Job], timeout: float | None) -> Iterator[tuple[Run, int]]:
+        """Do the jobs, one campaign at a time; yield each run and its file's size as they end."""
+        source = iter(jobs)
+        again: list[Job] = []
+        fruitless = 0
+        try:
+            while busy := self._employed(again, source, timeout):
+                wait(
+                    [child.line for child in busy],
+                    max(0.0, min(_GLANCE, *(c.due - time.monotonic() for c in busy))),
+                )
+                ended: list[tuple[Run, int]] = []
+                for child in busy:
+                    job = child.job
+                    assert job
+                    answer = child.listen(timeout)
+                    if isinstance(
+                        answer, BrokenPipeError
+                    ):  # it died before the run began: once more elsewhere
+                        again.append(job)
+                        fruitless += 1
+                    elif isinstance(answer, BaseException):
+                        with writing(job.root):
+                            raise answer
+                    elif answer:
+                        ended.append(answer)
+                        fruitless = 0
+                if fruitless > 2:
+                    raise StudyError(
+                        "worker processes end before they begin; a simulator's file must be importable in a new process"
+                    )
+                self._employed(again, source, timeout)  # before the answers are dealt with: nobody waits
+                yield from ended
+        finally:
+            for child in self._children:
+                if child.job:
+                    child.end()
+            self._children = [child for child in self._children if not child.ended]
+
+    def _employed(self, again: list[Job], source: Iterator[Job], timeout: float | None) -> list[_Child]:
+        """Give jobs to the children that have none, start others up to their number; return those at work."""
+        self._children = [child for child in self._children if not child.ended]
+        idle = [child for child in self._children if not child.job]
+        for _ in range(self._count - len(self._children) + len(idle)):
+            job = again.pop() if again else next(source, None)
+            if job is None:
+                break
+            if not idle:
+                idle.append(_Child())
+                self._children.append(idle[0])
+            idle.pop().give(job, timeout)
+        return [child for child in self._children if child.job]
+
+
+Executors: TypeAlias = Executor | Workers | int
+
+
+def attend(handle: int) -> None:
+    """Do the jobs that come over a socket until it closes; the life of a child."""
+    global attending  # noqa: PLW0603
+    attending = True
+    os.set_inheritable(handle, False)
+    line = Connection(handle)
+    adopt_orphans()
+    faulthandler.enable(all_threads=False)
+    versions: dict[str, str] = {}
+    while True:
+        try:
+            job: Job = line.recv()
+        except (EOFError, OSError):
+            os._exit(0)
+        if versions.setdefault(job.address, job.run.version) != job.run.version:
+            os._exit(0)  # what this process imported is out of date; another will do the job
+        with suppress(Exception):  # told by the run itself; loaded here so that no time-out pays for imports
+            _load(job.address)
+        line.send("begins")
+        try:
+            answer: Any = do(job, capture=True)
+        except BaseException as error:
+            answer = error
+        end_children()
+        line.send(answer)
+
+
+_own = threading.local()
+
+
 def elsewhere(job: Job, timeout: float | None) -> tuple[Run, bytes, bytes]:
-    """Do a job for a foreign executor, in a child of its own if there is a time-out; return its files."""
+    """Do a job for a foreign executor, in a child that its thread keeps for the next; return its files."""
+    if not hasattr(_own, "workers"):
+        _own.workers = Workers(1)
+    folder = Path(tempfile.mkdtemp(prefix="tamis-"))
+    job = replace(job, root=folder)
+    ((run, _),) = _own.workers.perform([job], timeout)
+    path, log, work = paths(folder, run.key)
+    array, printed = path.read_bytes(), log.read_bytes() if log.exists() else b""
+    if run.status == "done" or not work.exists():
+        shutil.rmtree(folder, ignore_errors=True)
+    return run, array, printed
+
+
+def lost(job: Job, error: str) -> tuple[Run, bytes, bytes]:
+    """Return the files of a run that ended the machine it was on."""
+    run = replace(job.run, status="crashed", seconds=math.nan, error=error)
     with tempfile.TemporaryDirectory(prefix="tamis-") as folder:
-        job = replace(job, root=Path(folder))
-        if timeout is None:
-            run, _ = do(job)
-        else:
-            ((run, _),) = in_children([job], 1, job.address, timeout)
-        path, log, _ = paths(job.root, run.key)
-        return run, path.read_bytes(), log.read_bytes() if log.exists() else b""
+        part = Path(folder) / "run.npz"
+        write_array_file(part, run, {})
+        return run, part.read_bytes(), f"{error}\n".encode()

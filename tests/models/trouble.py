@@ -42,6 +42,9 @@ HOWS = (
     "scratch_fine",
     "closes",
     "moves",
+    "parent",
+    "daemon",
+    "huge",
     "full",
     "full_work",
 )
@@ -115,6 +118,13 @@ def trouble(*, how="fine", a=1.0, workdir=None):
             sys.stdout = None
         case "moves":
             os.chdir(workdir)
+        case "parent":
+            os.kill(os.getppid(), signal.SIGKILL)
+            time.sleep(10)
+        case "daemon":  # leaves the process group and its parent
+            subprocess.run(["sh", "-c", "setsid sleep 1000 > /dev/null 2>&1 &"], check=True)
+        case "huge":
+            return {"z": np.zeros(3_000_000)}
         case "full":
             tamis.worker.write_array_file = _no_space
         case "full_work":

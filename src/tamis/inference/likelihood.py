@@ -8,7 +8,6 @@ gathered into one call, so that a generation of a sampler keeps every core busy.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
@@ -22,6 +21,7 @@ from tamis.simulation import Batched, Simulator, batched
 from tamis.space import Space
 from tamis.store import RunStore
 from tamis.types import Array, Gauss, Inputs, Value
+from tamis.worker import Executors
 
 
 class Forward(Protocol):
@@ -44,10 +44,11 @@ class Direct:
     reads: tuple[str, ...]
     fixed: Inputs
     store: RunStore | None = None
-    executor: Executor | int = 1
+    executor: Executors = 1
     timeout: float | None = None
     on_crash: Literal["stop", "reject"] = "stop"
     retry_failed: bool = False
+    max_output: float = 256.0
 
     @property
     def needs(self) -> set[str]:
@@ -139,6 +140,7 @@ def _through_store(terms: Sequence[Direct], points: Sequence[Array]) -> list[Arr
         first.store,
         executor=first.executor,
         timeout=first.timeout,
+        max_output=first.max_output,
         retry_failed=first.retry_failed,
     )
     for run in runs:
@@ -154,7 +156,8 @@ def _through_store(terms: Sequence[Direct], points: Sequence[Array]) -> list[Arr
         for i in range(len(x)):
             if runs[k].status == "done":
                 outputs = first.store.outputs(runs[k].key, tuple(term.needs))
-                with suppress(SimulationError):  # a run that does not span the data is a failed row
+                # a run that does not span the data, or gives other numbers than observed, is a failed row
+                with suppress(SimulationError, StudyError):
                     blocks = [o.observable(outputs)[None] for o in term.experiment.observations]
                     rows[i] = np.hstack([_fitting(term, j, block) for j, block in enumerate(blocks)])[0]
             k += 1

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -18,7 +17,7 @@ from tamis.errors import StudyError, TamisError, nearest
 from tamis.experiment import Experiment
 from tamis.inference.likelihood import Direct
 from tamis.marginals import LAWS
-from tamis.simulation import Simulator, find
+from tamis.simulation import Simulator, described, find
 from tamis.space import Parameter, Space
 from tamis.store import RunStore
 from tamis.study.artifacts import Reference, Results
@@ -26,6 +25,7 @@ from tamis.study.reader import Raw, Stage, read
 from tamis.study.schema import ParameterTable, StudyFile, validate
 from tamis.study.series import Builder, Series
 from tamis.types import Array, Inputs, Progress
+from tamis.worker import Executors
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,8 @@ class Settings:
     n_samples: int
     on_crash: Literal["stop", "reject"]
     timeout: float | None
+    max_output: float
+    cluster: str | None
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ class Study:
         return self.path.parent / "runs"
 
     def run(
-        self, upto: Stage = "report", *, executor: Executor | int = 1, progress: Progress | None = None
+        self, upto: Stage = "report", *, executor: Executors = 1, progress: Progress | None = None
     ) -> Results:
         """Bring every stage up to ``upto`` up to date."""
         from tamis.study.stages import run
@@ -102,7 +104,7 @@ class Study:
         self,
         experiment: Experiment,
         store: RunStore | None = None,
-        executor: Executor | int = 1,
+        executor: Executors = 1,
         retry_failed: bool = False,
     ) -> Direct:
         """Return the simulator as a forward model of one experiment.
@@ -116,9 +118,17 @@ class Study:
             *reads,
         }
         fixed = {**self.fixed, "seed": self.seed} if drawn else self.fixed
-        timeout, on_crash = self.settings.timeout, self.settings.on_crash
         return Direct(
-            self.simulator, experiment, reads, fixed, store, executor, timeout, on_crash, retry_failed
+            self.simulator,
+            experiment,
+            reads,
+            fixed,
+            store,
+            executor,
+            self.settings.timeout,
+            self.settings.on_crash,
+            retry_failed,
+            self.settings.max_output,
         )
 
 
@@ -126,10 +136,7 @@ def build(raw: Raw) -> Study:
     """Build a study from its parsed file."""
     file = validate(raw)
     fail = _Fault(raw.path.name)
-    try:
-        simulator: Simulator = find(file.model.simulator, raw.base)
-    except StudyError as error:
-        raise fail("model.simulator", str(error)) from error
+    simulator = _simulator(fail, raw)
     fixed = _fixed(fail, raw.base, simulator, file.model.inputs)
     space = _space(fail, file, simulator)
     for name in fixed:
@@ -147,12 +154,30 @@ def build(raw: Raw) -> Study:
         file.inference.n,
         file.inference.on_crash,
         None if file.model.timeout is None else float(file.model.timeout),
+        float(file.model.max_output),
+        file.cluster.address if file.cluster else None,
     )
     references = tuple(_reference(fail, i, r, space) for i, r in enumerate(file.reference))
     title = file.title or raw.path.stem
     return Study(
         raw.path.resolve(), title, file.seed, simulator, space, series, fixed, settings, references, raw
     )
+
+
+def _simulator(fail: _Fault, raw: Raw) -> Simulator:
+    model = raw.table("model")
+    given = [kind for kind in ("simulator", "command", "http") if kind in model]
+    if len(given) != 1:
+        message = (
+            'name one simulator: simulator = "file.py:function", or a table [model.command] or [model.http]'
+        )
+        raise fail("model", f"{message}; found {' and '.join(given) or 'none'}")
+    kind = given[0]
+    try:
+        found: Simulator = find(described(kind, model[kind], raw.base), raw.base)
+    except StudyError as error:
+        raise fail(f"model.{kind}", str(error)) from error
+    return found
 
 
 class _Fault:

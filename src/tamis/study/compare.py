@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from concurrent.futures import Executor
 from dataclasses import replace
 from typing import Any
 
@@ -26,10 +25,11 @@ from tamis.study.panels import make_panel
 from tamis.study.reader import STAGES, Raw, comparison_folder, comparison_hash, study_names
 from tamis.study.stages import run
 from tamis.types import Progress
+from tamis.worker import Executors
 
 
 def compare_studies(
-    raws: Sequence[Raw], *, executor: Executor | int = 1, progress: Progress | None = None
+    raws: Sequence[Raw], *, executor: Executors = 1, progress: Progress | None = None
 ) -> Comparison:
     """Bring every study up to date, weigh them and write the comparison's own report."""
     if len({raw.path.resolve() for raw in raws}) < max(2, len(raws)):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from concurrent.futures import Executor
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from tamis.study.artifacts import Panel
 from tamis.study.build import Study
 from tamis.study.series import Series
 from tamis.types import Array, Generator
+from tamis.worker import Executors
 
 _QUICK, _SLOW = 1000, 200  # draws where the simulator has a batch door, and where every draw is a run
 _ENOUGH = 8  # measurements along an abscissa before an autocorrelation says anything
@@ -34,7 +34,7 @@ def series_panels(
     posterior: Posterior | None,
     prior: Sequence[Array],
     store: RunStore,
-    executor: Executor | int,
+    executor: Executors,
     rng: Generator,
 ) -> list[Panel]:
     """Predict one series and return a panel for each of its observations.

@@ -35,6 +35,9 @@ _SHELL = (
     "vv",
     "terminal",
     "plan",
+    "archive",
+    "stores",
+    "cluster",
 )  # parts of tamis that no stage before the report depends on
 
 
@@ -152,9 +155,12 @@ def _unlabelled(table: dict[str, Any]) -> dict[str, Any]:
 def simulator_fingerprint(raw: Raw) -> str:
     """Hash what lies behind the simulator a study names.
 
-    That is all files of a built-in family, what a user's file and its local imports say, or the version of an
-    installed package.
+    That is all files of a built-in family, what a user's file and its local imports say, the files that a
+    program's table names, or the version of an installed package.
     """
+    program = raw.table("model").get("command", {})
+    if program:
+        return _digest(_named_files(raw, [program, list(program.get("templates", {}))]))
     name = str(raw.table("model").get("simulator", ""))
     if name.startswith("tamis:"):
         family = name.removeprefix("tamis:").partition(".")[0]
@@ -173,6 +179,9 @@ def input_names(raw: Raw) -> set[str] | None:
 
     None if that cannot be done.
     """
+    for kind in ("command", "http"):
+        if isinstance(ports := raw.table("model").get(kind, {}).get("inputs"), dict):
+            return set(ports)
     file, _, function = str(raw.table("model").get("simulator", "")).rpartition(":")
     path = raw.base / file
     if file == "tamis":

@@ -19,11 +19,73 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class ModelTable(Strict):
-    """The simulator, the inputs held fixed, and how long one run may take."""
+class PortTable(Strict):
+    """One input of a program or a server."""
 
-    simulator: str
+    default: Scalar | None = None
+    unit: str = ""
+    bounds: tuple[Number, Number] | list[Number] | None = None
+    choices: list[str] | None = None
+    kind: Literal["number", "choice", "file"] = "number"
+    doc: str = ""
+
+
+class ReadTable(Strict):
+    """Where an output of a program is found: a column of a table, a key of a JSON file, numbers of the last line."""
+
+    file: str
+    format: Literal["csv", "table", "json", "last"] | None = None
+    column: str | int | None = None
+    key: str | None = None
+    after: str | None = None
+    unit: str = ""
+    doc: str = ""
+
+
+class CommandTable(Strict):
+    """An external program: files to fill, what to run, what to read back."""
+
+    run: list[str] | str
+    name: str = ""
+    version: str = ""
+    shell: bool = False
+    templates: dict[str, str] = {}
+    copy_files: list[str] = Field(default=[], alias="copy")
+    inputs: dict[str, PortTable] = Field(min_length=1)
+    outputs: dict[str, ReadTable] = Field(min_length=1)
+    exit_codes: list[int] = [0]
+    keep: bool = False
+
+
+class VectorTable(Strict):
+    """Where an output of a server is found: a vector of its answer, or one item of it, counted from 1."""
+
+    vector: int = Field(default=1, ge=1)
+    item: int | None = Field(default=None, ge=1)
+    unit: str = ""
+    doc: str = ""
+
+
+class HttpTable(Strict):
+    """A model served over HTTP in the UM-Bridge protocol."""
+
+    url: str
+    name: str
+    version: str
+    inputs: dict[str, PortTable] = Field(min_length=1)
+    outputs: dict[str, VectorTable] = Field(min_length=1)
+    config: dict[str, Any] = {}
+    retries: int = Field(default=3, ge=0)
+
+
+class ModelTable(Strict):
+    """The simulator, the inputs held fixed, and how long one run may take and how much it may return."""
+
+    simulator: str | None = None
+    command: CommandTable | None = None
+    http: HttpTable | None = None
     inputs: dict[str, Scalar] = {}
+    max_output: Number = Field(default=256, gt=0)
     timeout: Number | None = Field(default=None, gt=0)
 
 
@@ -139,6 +201,12 @@ class InferenceTable(Strict):
     on_crash: Literal["stop", "reject"] = "stop"
 
 
+class ClusterTable(Strict):
+    """The Dask scheduler whose workers do the runs."""
+
+    address: str
+
+
 class ReferenceTable(Strict):
     """Published or exact figures to be shown beside ours."""
 
@@ -162,6 +230,7 @@ class StudyFile(Strict):
     surrogate: SurrogateTable = SurrogateTable()
     inference: InferenceTable = InferenceTable()
     predict: list[PredictTable] = []
+    cluster: ClusterTable | None = None
     reference: list[ReferenceTable] = []
 
 

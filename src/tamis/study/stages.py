@@ -12,7 +12,7 @@ import platform
 import time
 import warnings
 from collections.abc import Callable
-from concurrent.futures import Executor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from tamis.files import load_arrays, replacing, save_arrays
 from tamis.inference.likelihood import Likelihood
 from tamis.inference.posterior import Posterior
 from tamis.inference.tmcmc import tmcmc
+from tamis.keys import run_key
 from tamis.simulation import batched
 from tamis.store import Run, RunStore
 from tamis.study.artifacts import DesignRuns, Results, load_panels, save_panels
@@ -36,6 +37,7 @@ from tamis.study.checks import verdict, worries
 from tamis.study.panels import series_panels
 from tamis.study.reader import ARTIFACTS, STAGES, Stage, read_manifest, stage_hashes, up_to_date
 from tamis.types import Array, Event, Generator, Inputs, Progress, silent
+from tamis.worker import Executors, Workers
 
 CALLS_A_SAMPLE = 110  # likelihood calls a posterior sample costs, roughly: 90 to 130 on the examples
 _MOST_STORED = 100_000  # runs that sampling a simulator without a batch door may leave in the store
@@ -47,7 +49,7 @@ class Context:
 
     study: Study
     store: RunStore
-    executor: Executor | int
+    executor: Executors
     progress: Progress
     retry_failed: bool
     hashes: dict[Stage, str]
@@ -61,7 +63,7 @@ def run(
     study: Study,
     upto: Stage = "report",
     *,
-    executor: Executor | int = 1,
+    executor: Executors = 1,
     progress: Progress | None = None,
     retry_failed: bool = False,
 ) -> Results:
@@ -70,8 +72,8 @@ def run(
     manifest = read_manifest(folder)
     hashes = stage_hashes(study.raw)
     current = up_to_date(study.raw, upto)
-    with RunStore(study.runs) as store:
-        context = Context(study, store, executor, progress or silent, retry_failed, hashes)
+    with RunStore(study.runs) as store, _kept(executor) as kept:
+        context = Context(study, store, kept, progress or silent, retry_failed, hashes)
         with warnings.catch_warnings(record=True) as early:
             warnings.simplefilter("always", TamisWarning)
             if current.get("runs") and _lost(study, store):
@@ -104,6 +106,11 @@ def run(
             with replacing(folder / "manifest.json") as stream:
                 stream.write(json.dumps(manifest, indent=1).encode())
     return results(study, manifest)
+
+
+def _kept(executor: Executors) -> AbstractContextManager[Executors]:
+    """Keep worker processes from one campaign, or one batch of a sampler, to the next."""
+    return Workers(executor) if isinstance(executor, int) and executor else nullcontext(executor)
 
 
 def _content(folder: Path, stage: Stage) -> list[bytes]:
@@ -145,12 +152,15 @@ def run_runs(context: Context) -> None:
     """Run the simulator at every design point of every test."""
     study = context.study
     asked = design_inputs(study)
+    known = study.results / f"asked-{context.hashes['runs'][:12]}.npz"  # for `tamis status` meanwhile
+    save_arrays(known, {"keys": np.array([run_key(study.simulator, inputs) for inputs in asked])})
     runs = evaluate(
         study.simulator,
         asked,
         context.store,
         executor=context.executor,
         timeout=study.settings.timeout,
+        max_output=study.settings.max_output,
         retry_failed=context.retry_failed,
         progress=context.progress,
     )
@@ -158,6 +168,8 @@ def run_runs(context: Context) -> None:
     keys = np.array([r.key for r in runs]).reshape(shape)
     status = np.array([r.status for r in runs]).reshape(shape)
     save_arrays(study.results / "runs.npz", {"keys": keys, "status": status})
+    for passing in study.results.glob("asked-*.npz"):
+        passing.unlink()
 
 
 def _points(study: Study, u: Array, i: int) -> list[Inputs]:
@@ -181,15 +193,16 @@ def run_observables(context: Context) -> None:
         runs = _stored(context.store, keys)
         y, good = observe(experiment, runs, context.store)
         found |= {f"{i}.y": y, f"{i}.good": good}
-        _warn_unobserved(
-            experiment, [run for run, fine in zip(runs, good, strict=True) if not fine], context.store
-        )
+        done = [run for run, fine in zip(runs, good, strict=True) if run.status == "done" and not fine]
+        _warn_unobserved(experiment, done, context.store, hopeless=not good.any())
     save_arrays(study.results / "observables.npz", found)
 
 
-def _warn_unobserved(experiment: Experiment, runs: list[Run], store: RunStore) -> None:
+def _warn_unobserved(experiment: Experiment, runs: list[Run], store: RunStore, *, hopeless: bool) -> None:
     """Warn of runs that ended well but do not give the numbers observed, for instance because they are too short."""
-    reasons = list(failures(experiment, [run for run in runs if run.status == "done"], store).values())
+    reasons = list(failures(experiment, runs, store).values())
+    if reasons and hopeless:
+        raise StudyError(f"no run can be compared with the data: {reasons[0]}")
     if reasons:
         text = f"{len(reasons)} runs cannot be compared with the data; for instance {reasons[0]}."
         warnings.warn(f"{experiment.name}: {text}", TamisWarning, stacklevel=2)
@@ -329,7 +342,7 @@ def _design_runs(study: Study) -> DesignRuns:
 def _provenance(manifest: dict[str, Any], study: Study) -> dict[str, Any]:
     from importlib.metadata import version
 
-    libraries = ("numpy", "scipy", "numba", "pebble")
+    libraries = ("numpy", "scipy", "numba")
     return {
         **manifest,
         "tamis": __version__,

@@ -1,0 +1,412 @@
+"""Runs as plain files: out of a store, and into one.
+
+A table has one row a run. Its columns are called like the simulator's inputs and outputs; ``input:x`` and
+``output:x`` say which where ``x`` alone would not. Numbers are written so that they read back to the last bit.
+Arrays of one length are a small table of their own, others the array file itself.
+
+Bringing runs in is all or nothing: every row is read and checked before the first is written, because a
+store half filled with wrong runs is worse than none. The arrays are read once more for writing, so that a
+large import needs no more memory than its largest run. Files that a table names must lie in its folder.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+
+from tamis.errors import SimulationError, StudyError, nearest
+from tamis.keys import digest, filled, spelled
+from tamis.simulation import Simulator, complete
+from tamis.store import Damaged, Run, RunStore, Status, paths, read_arrays
+from tamis.types import Inputs, Outputs, Value
+
+RECORD = ("key", "simulator", "version", "status", "seconds", "error", "file")
+STATUSES: tuple[Status, ...] = get_args(Status)
+KEY = re.compile("[0-9a-f]{32}")
+_SHOWN = 10  # faults of a table that are listed
+_README = """\
+Runs of a simulator, written by `tamis export`.
+
+runs.csv   one row a run: key, simulator, version, status, seconds, error, inputs, scalar outputs, file
+status     done; failed: the physics said no; crashed: the program broke; timeout: it was too late
+file       where the run's arrays are: a table with one column an output,
+           or an .npz file (numpy.load) where their shapes differ
+columns    input:x and output:x stand for x where the name alone would not be clear
+
+Numbers are written exactly. `tamis import STUDY FOLDER` reads this folder.
+"""
+
+
+def export(
+    store: RunStore, folder: Path, *, simulator: str | None = None, status: Status | None = None
+) -> int:
+    """Write runs as plain files to a new folder, and return how many; all or none are there at the end."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise StudyError(f'"{folder}" exists and is not empty; name a new folder for the export')
+    have = {run.simulator for run in store.runs()}
+    if simulator is not None and simulator not in have:
+        raise StudyError(f'no run of simulator "{simulator}" in "{store.root}"{nearest(simulator, have)}')
+    runs = store.runs(simulator=simulator, status=status)
+    if not runs:
+        raise StudyError(f'"{store.root}" has no such run; nothing was written')
+    part = folder.absolute().with_name(f".{folder.absolute().name}.{os.getpid()}.part")
+    try:
+        part.mkdir(parents=True)
+        _write_table(part, [_exported(store, run, part) for run in runs])
+        (part / "README.txt").write_text(_README, encoding="utf-8")
+        os.replace(part, folder)
+    except OSError as error:
+        raise StudyError(f'cannot write "{folder}": {error.strerror}; nothing was written') from error
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return len(runs)
+
+
+def _exported(store: RunStore, run: Run, folder: Path) -> dict[tuple[str, str], Any]:
+    """Write a run's arrays, and return its row: role and name of a column to what it holds."""
+    _check_key(run.key)
+    row: dict[tuple[str, str], Any] = {("", name): getattr(run, name) for name in RECORD[:-1]}
+    if math.isnan(run.seconds):
+        del row["", "seconds"]
+    row |= {("input", name): value for name, value in run.inputs.items()}
+    if run.status != "done":
+        return row
+    outputs = store.outputs(run.key)
+    plain = all(array.dtype == np.float64 and array.ndim < 2 for array in outputs.values())
+    columns = {name: array.tolist() for name, array in outputs.items() if array.ndim == 1}
+    if not plain or len({len(column) for column in columns.values()}) > 1:
+        row["", "file"] = f"{run.key}.npz"
+        shutil.copyfile(paths(store.root, run.key)[0], folder / f"{run.key}.npz")
+        return row | {("array", name): None for name in outputs}
+    if columns:
+        row["", "file"] = f"{run.key}.csv"
+        _write_csv(folder / f"{run.key}.csv", list(columns), zip(*columns.values(), strict=True))
+    scalars = {("output", name): float(array) for name, array in outputs.items() if array.ndim == 0}
+    return row | scalars | {("array", name): None for name in columns}
+
+
+def _check_key(key: str) -> None:
+    """Refuse a key that is not one: it becomes the name of a file."""
+    if not KEY.fullmatch(key):
+        raise StudyError(f"expected the key of a run, 32 hexadecimal digits, found {key!r} in the index")
+
+
+def _write_table(folder: Path, rows: Sequence[Mapping[tuple[str, str], Any]]) -> None:
+    every = {column: None for row in rows for column in row}
+    inputs = [name for role, name in every if role == "input"]
+    outputs = [name for role, name in every if role == "output"]
+    clear = {*inputs} - {*RECORD} - {name for role, name in every if role in ("output", "array")}
+    titles = {("", name): name for name in RECORD[:-1]}
+    titles |= {("input", name): name if name in clear else f"input:{name}" for name in inputs}
+    taken = {*inputs, *RECORD}
+    titles |= {("output", name): f"output:{name}" if name in taken else name for name in outputs}
+    titles["", "file"] = "file"
+    cells = ([row.get(column, "") for column in titles] for row in rows)
+    _write_csv(folder / "runs.csv", list(titles.values()), cells)
+
+
+def _write_csv(path: Path, header: Sequence[str], rows: Any) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)  # it writes numbers by repr, which reads back exactly
+        writer.writerow(header)
+        writer.writerows(rows)
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What an import did, and where the inputs came from that the table does not give."""
+
+    keys: tuple[str, ...]
+    added: int
+    replaced: int
+    failed: int
+    fixed: tuple[str, ...]
+    defaults: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Row:
+    number: int
+    run: Run
+    scalars: Mapping[str, float]
+    file: Path | None
+
+
+class _Table:
+    """A table of runs being read: what its columns mean, and the faults found so far."""
+
+    def __init__(
+        self, path: Path, simulator: Simulator, fixed: Inputs, base: Path, named: Mapping[str, str]
+    ) -> None:
+        self.path = path
+        self.simulator = simulator
+        self.fixed = fixed
+        self.base = base
+        self.named = named
+        self.faults: list[str] = []
+        self.used: set[str] = set()
+        header, self.lines = _read_csv(path)
+        self.columns = [self._meaning(title) for title in header]
+        self.inputs = [name for role, name in self.columns if role == "input"]
+        self._check_once([column for column in self.columns if column[1]])
+
+    def _check_once(self, columns: Sequence[tuple[str, str]]) -> None:
+        for role, name in sorted({column for column in columns if columns.count(column) > 1}):
+            self.faults.append(f"row 1: two columns give {role or 'column'} {name}")
+
+    def _meaning(self, title: str) -> tuple[str, str]:
+        """Return what a column holds: its role and its name, both empty if it is to be left out."""
+        self.used.add(title)
+        title = self.named.get(title, title)
+        role, colon, name = title.partition(":")
+        ports = {"input": self.simulator.inputs, "output": self.simulator.outputs}
+        if colon and role in ports:
+            if name not in ports[role]:
+                self.faults.append(f'row 1: no {role} "{name}"{nearest(name, ports[role])}')
+                return "", ""
+            return role, name
+        if title in RECORD:
+            return "", title
+        roles = [role for role, names in ports.items() if title in names]
+        if len(roles) == 1:
+            return roles[0], title
+        if roles:
+            self.faults.append(
+                f'row 1: "{title}" is an input and an output; write input:{title} or output:{title}'
+            )
+        elif title:
+            valid = [*ports["input"], *ports["output"], *RECORD]
+            self.faults.append(f'row 1: unknown column "{title}"{nearest(title, valid)}')
+        return "", ""
+
+    def rows(self) -> Iterator[_Row]:
+        """Yield the sound rows; the others are among the faults."""
+        for number, cells in enumerate(self.lines, 2):
+            try:
+                if len(cells) != len(self.columns):
+                    raise StudyError(f"expected {len(self.columns)} cells, found {len(cells)}")
+                yield self._row(number, dict(zip(self.columns, cells, strict=True)))
+            except (StudyError, SimulationError, OSError) as error:
+                self.faults.append(f"row {number}: {error}")
+
+    def _row(self, number: int, cells: Mapping[tuple[str, str], str]) -> _Row:
+        said = {name: cells.get(("", name), "") for name in RECORD}
+        status = said["status"] or ("failed" if said["error"] else "done")
+        if status not in STATUSES:
+            raise StudyError(f'no status "{status}"{nearest(status, STATUSES)}')
+        for name, mine in (("simulator", self.simulator.name), ("version", self.simulator.version)):
+            if said[name] not in ("", mine):
+                raise StudyError(
+                    f"a run of {name} {said[name]}, but the study's is {mine}; delete the columns {name} and "
+                    "key if the run may count as one of these"
+                )
+        given = {
+            name: self._value(name, text) for (role, name), text in cells.items() if role == "input" and text
+        }
+        inputs = (complete if status == "done" else filled)(self.simulator, {**self.fixed, **given})
+        key = digest(self.simulator.name, self.simulator.version, spelled(self.simulator, inputs))
+        if said["key"] not in ("", key):
+            raise StudyError(f"key {said['key']} is not that of these inputs; delete the column key")
+        seconds = _number("seconds", said["seconds"]) if said["seconds"] else math.nan
+        scalars = {
+            name: _number(name, text) for (role, name), text in cells.items() if role == "output" and text
+        }
+        file = self._inside(said["file"]) if said["file"] else None
+        run = Run(key, self.simulator.name, self.simulator.version, inputs, status, seconds, said["error"])
+        row = _Row(number, Run(**{**vars(run), "code": "imported"}), scalars, file)
+        self.outputs(row)
+        return row
+
+    def _value(self, name: str, text: str) -> Value:
+        port = self.simulator.inputs[name]
+        if port.kind == "number":
+            try:
+                return int(text)
+            except ValueError:
+                return _parsed(name, text)
+        return str((self.base / text).resolve()) if port.kind == "file" else text
+
+    def _inside(self, name: str) -> Path:
+        folder = self.path.parent.resolve()
+        path = (folder / name).resolve()
+        if Path(name).is_absolute() or ".." in Path(name).parts or not path.is_relative_to(folder):
+            raise StudyError(f'file "{name}" is not inside "{self.path.parent}"')
+        if not path.is_file():
+            raise StudyError(f'no file "{name}" in "{self.path.parent}"')
+        return path
+
+    def outputs(self, row: _Row) -> Outputs:
+        """Return the outputs of a row: all that the simulator declares, finite, or none if the run failed."""
+        found: dict[str, np.ndarray[Any, Any]] = {
+            name: np.array(value) for name, value in row.scalars.items()
+        }
+        arrays = self._read_file(row.file) if row.file else {}
+        twice = sorted(found.keys() & arrays.keys())
+        if twice:
+            raise StudyError(f"output {twice[0]} is both a column and in the file")
+        found |= arrays
+        if row.run.status != "done":
+            if found:
+                raise StudyError(f"a run with status {row.run.status} has no outputs; leave them empty")
+            return {}
+        for name in self.simulator.outputs:
+            if name not in found:
+                raise StudyError(f'output "{name}" is missing: neither a column nor in a file')
+            if found[name].dtype.kind in "fc" and not np.isfinite(found[name]).all():
+                raise StudyError(f'output "{name}" is not finite everywhere; give status failed and an error')
+        return {name: found[name] for name in self.simulator.outputs}
+
+    def _read_file(self, path: Path) -> dict[str, np.ndarray[Any, Any]]:
+        if path.suffix == ".npz":
+            arrays = _read_npz(path)
+        elif path.suffix == ".csv":
+            arrays = _read_columns(path)
+        else:
+            raise StudyError(f'"{path.name}": expected a .csv or .npz file')
+        found = {}
+        for title, array in arrays.items():
+            self.used.add(title)
+            name = self.named.get(title, title).removeprefix("output:")
+            if name and name not in self.simulator.outputs:
+                raise StudyError(f'{path.name}: no output "{name}"{nearest(name, self.simulator.outputs)}')
+            if name:
+                found[name] = array
+        return found
+
+    def fail(self) -> None:
+        """Raise if there are faults."""
+        if self.faults:
+            shown = "\n  ".join(self.faults[:_SHOWN])
+            more = f"\n  and {len(self.faults) - _SHOWN} more" if len(self.faults) > _SHOWN else ""
+            raise StudyError(f'"{self.path}": nothing was imported\n  {shown}{more}')
+
+
+def _read_csv(path: Path) -> tuple[list[str], list[list[str]]]:
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            lines = [[cell.strip() for cell in line] for line in csv.reader(file, strict=True) if line]
+    except FileNotFoundError:
+        raise StudyError(f'no file "{path}"') from None
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise StudyError(f'"{path}" cannot be read as a table: {error}') from error
+    if not lines:
+        raise StudyError(f'"{path}" is empty; expected a row of names, then one row a run')
+    if len(lines[0]) == 1 and re.search("[;\t]", lines[0][0]):
+        raise StudyError(f'"{path}": expected commas between the columns, found {lines[0][0]!r}')
+    return lines[0], lines[1:]
+
+
+def _read_columns(path: Path) -> dict[str, np.ndarray[Any, Any]]:
+    header, lines = _read_csv(path)
+    for number, line in enumerate(lines, 2):
+        if len(line) != len(header):
+            raise StudyError(f"{path.name}, row {number}: expected {len(header)} cells, found {len(line)}")
+    return {
+        title: np.array([_number(f"{path.name}, {title}", line[i]) for line in lines], dtype=np.float64)
+        for i, title in enumerate(header)
+    }
+
+
+def _read_npz(path: Path) -> dict[str, np.ndarray[Any, Any]]:
+    try:
+        return dict(read_arrays(path))
+    except Damaged as error:
+        raise StudyError(f"{path.name} is not a plain .npz file: {error}") from error
+
+
+def _parsed(what: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise StudyError(f"{what}: expected a number, found {text!r}") from None
+
+
+def _number(what: str, text: str) -> float:
+    number = _parsed(what, text)
+    if not math.isfinite(number):
+        raise StudyError(f"{what}: expected a finite number, found {text}")
+    return number
+
+
+def import_runs(
+    simulator: Simulator,
+    source: Path,
+    store: RunStore,
+    *,
+    fixed: Inputs,
+    base: Path,
+    named: Mapping[str, str],
+    replace: bool = False,
+) -> Imported:
+    """Bring a table of existing runs, or a folder with ``runs.csv``, into a store; all of it or nothing.
+
+    Parameters
+    ----------
+    fixed
+        Inputs that the table need not give; the others have the simulator's defaults.
+    base
+        Folder from which file names among the inputs start.
+    named
+        What columns mean that are called otherwise: ``input:x``, ``output:x``, or nothing to leave one out.
+    replace
+        Replace runs that the store already has with other outputs, which are refused otherwise.
+    """
+    table = _Table(source / "runs.csv" if source.is_dir() else source, simulator, fixed, base, named)
+    table.fail()
+    rows: dict[str, _Row] = {}
+    for row in table.rows():
+        first = rows.setdefault(row.run.key, row)
+        if first is not row and not alike(table.outputs(first), table.outputs(row)):
+            table.faults.append(f"row {row.number}: the inputs of row {first.number} with other outputs")
+    unused = sorted(named.keys() - table.used)
+    if unused:
+        table.faults.insert(0, f'no column "{unused[0]}"{nearest(unused[0], table.used)}')
+    table.fail()
+    with store.lock():
+        old = store.recover(list(rows))
+        todo = [row for key, row in rows.items() if key not in old or _differs(table, row, old[key], store)]
+        over = [row for row in todo if row.run.key in old]
+        if not replace:
+            table.faults += [
+                f"row {row.number}: the store has this run with other outputs; --replace prefers the table's"
+                for row in over
+                if old[row.run.key].status == "done"
+            ]
+            table.fail()
+        for row in todo:
+            store.add(row.run, table.outputs(row))
+            if row.run.key in old:
+                paths(store.root, row.run.key)[1].unlink(missing_ok=True)
+    lacking = [name for name in simulator.inputs if name not in table.inputs]
+    return Imported(
+        keys=tuple(rows),
+        added=len(todo) - len(over),
+        replaced=len(over),
+        failed=sum(row.run.status != "done" for row in rows.values()),
+        fixed=tuple(name for name in lacking if name in fixed),
+        defaults=tuple(name for name in lacking if name not in fixed),
+    )
+
+
+def _differs(table: _Table, row: _Row, old: Run, store: RunStore) -> bool:
+    """Say whether a row is another outcome than the store's; two failures are not."""
+    if old.status != "done" or row.run.status != "done":
+        return (old.status == "done") != (row.run.status == "done")
+    return not alike(table.outputs(row), store.outputs(old.key))
+
+
+def alike(a: Outputs, b: Outputs) -> bool:
+    """Say whether outputs are the same to the last bit."""
+    return a.keys() == b.keys() and all(
+        (a[name].dtype, a[name].shape, a[name].tobytes()) == (b[name].dtype, b[name].shape, b[name].tobytes())
+        for name in a
+    )

@@ -1,0 +1,137 @@
+"""Runs on other machines: a Dask cluster seen as an executor.
+
+A cluster is no second kind of campaign. `evaluate` hands it the same function that any foreign executor gets,
+`worker.elsewhere`, which does a run in a child process of the worker and returns the array file's bytes; the
+store, its index and the order of answers stay here, so results are the same to the byte. What is particular to a
+cluster is in this file: machines may differ, so every worker is asked for its versions before it does a run;
+they come and go, so a run whose worker is lost is done again by another (Dask does that), and one that loses
+several workers is recorded as crashed; and the scheduler itself may be lost, which ends the campaign with a
+word on how to go on.
+"""
+
+from __future__ import annotations
+
+import platform
+import re
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Executor, Future
+from functools import lru_cache
+from importlib import import_module
+from importlib.metadata import version
+from typing import Any
+
+from tamis.errors import StudyError
+from tamis.simulation import Simulator, find
+from tamis.worker import Job, lost, warm
+
+_LIBRARIES = ("tamis", "numpy", "scipy", "numba")
+_CONNECT_SECONDS = 5
+
+
+class Cluster(Executor):
+    """The workers of a Dask scheduler, for `evaluate`, ``Study.run`` and the samplers; a context manager."""
+
+    def __init__(self, address: str) -> None:
+        try:
+            distributed: Any = import_module("distributed")
+        except ImportError as error:
+            raise StudyError('a cluster needs Dask: pip install "tamis[cluster]"') from error
+        self.address = address
+        try:
+            self._client = distributed.Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
+        except (OSError, ValueError, TypeError) as error:
+            raise StudyError(
+                f"no Dask scheduler at {address} ({_short(error)}); start one with `dask scheduler`, and give "
+                "the address it prints, as tcp://host:8786"
+            ) from error
+        self._executor: Executor = self._client.get_executor(pure=False)
+        self._expected: dict[str, str] = {}
+
+    def prepare(self, simulator: Simulator) -> None:
+        """Ask every worker for its versions, and to compile what it needs, before the first run."""
+        self._expected = describe(simulator)
+        try:
+            answers = self._client.run(_described, simulator.address, on_error="return")
+        except (OSError, CancelledError) as error:
+            raise self._gone(error) from error
+        for name, answer in sorted(answers.items()):
+            if isinstance(answer, BaseException):
+                raise StudyError(f"worker {name} is not ready: {_short(answer)}")
+            compare(name, answer, self._expected)
+
+    def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Hand over one job; a lost worker is made good, a lost scheduler ends the campaign."""
+        job: Job = args[0]
+        answer: Future[Any] = Future()
+        try:
+            there = self._executor.submit(_checked, self._expected, function, *args, **kwargs)
+        except Exception as error:  # whatever a client that lost its scheduler raises
+            raise self._gone(error) from error
+
+        def settle(done: Future[Any]) -> None:
+            error = CancelledError() if done.cancelled() else done.exception()
+            if answer.cancelled() or not answer.set_running_or_notify_cancel():
+                return
+            if error is None:
+                answer.set_result(done.result())
+            elif type(error).__name__ == "KilledWorker":
+                answer.set_result(
+                    lost(job, f"each of {_workers_tried(error)} workers was lost during this run")
+                )
+            elif isinstance(error, (CancelledError, OSError)):
+                answer.set_exception(self._gone(error))
+            else:
+                answer.set_exception(error)
+
+        there.add_done_callback(settle)
+        return answer
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Leave the cluster, which goes on without us."""
+        self._client.close(timeout=_CONNECT_SECONDS)
+
+    def _gone(self, error: BaseException) -> StudyError:
+        return StudyError(
+            f"lost the cluster at {self.address} ({_short(error)}); what was finished is kept, "
+            "the same command goes on once the scheduler is back"
+        )
+
+
+def describe(simulator: Simulator) -> dict[str, str]:
+    """Return what must be the same on every machine for results to be the same to the byte."""
+    found = {name: version(name) for name in _LIBRARIES}
+    python = ".".join(platform.python_version_tuple()[:2])
+    return {**found, "Python": python, "machine": platform.machine(), "simulator": simulator.version}
+
+
+@lru_cache(maxsize=8)
+def _described(address: str) -> dict[str, str]:
+    simulator: Simulator = find(address)
+    warm(simulator)
+    return describe(simulator)
+
+
+def compare(worker: str, there: dict[str, str], here: dict[str, str]) -> None:
+    """Refuse a worker that differs from this machine."""
+    for what, ours in here.items():
+        if there[what] != ours:
+            raise StudyError(
+                f"worker {worker} has {what} {there[what]}, this machine {ours}; results would depend on where a run "
+                "was done. Install the same on both, or let both see the same files"
+            )
+
+
+def _checked(expected: dict[str, str], function: Callable[..., Any], job: Job, *args: Any) -> Any:
+    """Do a job on a worker, also one that joined the cluster later, only if it is like the machine that asks."""
+    compare(platform.node(), _described(job.address), expected)
+    return function(job, *args)
+
+
+def _workers_tried(error: BaseException) -> str:
+    count = re.search(r"on (\d+) different workers", str(error))
+    return count.group(1) if count else "several"
+
+
+def _short(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}"[:300] if text else type(error).__name__

@@ -1,0 +1,326 @@
+"""What the verbs about run stores do: import, export, merge, gc.
+
+Joining believes array files, as the store does, and only reads the store it copies from; that one may be in
+use. Cleaning lists first and removes when told to. It takes nothing that a campaign would look for again:
+finished runs, and folders of unfinished ones, where a long simulator may have left a checkpoint, go only if
+asked for by name. Both hold the store's lock, so neither meets a campaign.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tamis.archive import KEY, alike, export, import_runs
+from tamis.errors import StudyError
+from tamis.store import (
+    FORMAT,
+    INDEX,
+    Damaged,
+    Run,
+    RunStore,
+    Status,
+    paths,
+    read_arrays,
+    read_record,
+    writing,
+)
+from tamis.study.reader import Raw, read
+from tamis.terminal import say, table
+
+_SHOWN = 10
+
+
+def store_folder(path: Path) -> Path:
+    """Return the run store that an argument means: a study's, or the folder itself."""
+    if path.is_dir() and ((path / INDEX).exists() or any(path.glob("??/*.npz"))):
+        return path
+    if path.suffix == ".toml" or (path / "study.toml").is_file():
+        return read(path).path.resolve().parent / "runs"
+    if path.is_dir() and (path / "runs").is_dir():
+        return path / "runs"
+    raise StudyError(f'"{path}" is neither a study file nor a folder of runs')
+
+
+def _existing(path: Path) -> Path:
+    root = store_folder(path)
+    if not root.is_dir():
+        raise StudyError(f'there are no runs yet in "{root}"')
+    return root
+
+
+def print_import(
+    path: Path, source: Path, inputs: Iterable[str], outputs: Iterable[str], replace: bool
+) -> int:
+    """Bring existing runs into a study's store; ``inputs`` are column=input, ``outputs`` name=column."""
+    from tamis.study.build import build
+    from tamis.study.stages import design_inputs
+
+    named = {}
+    for column, name in (_pair(text, "column=input") for text in inputs):
+        named[column] = f"input:{name}" if name else ""
+    for name, column in (_pair(text, "name=column") for text in outputs):
+        named[column] = f"output:{name}"
+    study = build(read(path))
+    with RunStore(study.runs) as store:
+        done = import_runs(
+            study.simulator,
+            source,
+            store,
+            fixed=study.fixed,
+            base=study.path.parent,
+            named=named,
+            replace=replace,
+        )
+    known = len(done.keys) - done.added - done.replaced
+    say(
+        f"{len(done.keys)} runs of {study.simulator.name}, {done.failed} of them failed: "
+        f"{done.added} added, {done.replaced} replaced, {known} already there"
+    )
+    if done.fixed:
+        say(f"not in the table, taken from [model.inputs]: {', '.join(done.fixed)}")
+    if done.defaults:
+        say(f"not in the table, taken from the simulator's defaults: {', '.join(done.defaults)}")
+    if study.experiments:
+        from tamis.keys import run_key
+
+        asked = {run_key(study.simulator, point) for point in design_inputs(study)}
+        say(
+            f"{len(asked & set(done.keys))} of them are among the {len(asked)} runs that the study's design asks for"
+        )
+    return 0
+
+
+def _pair(text: str, form: str) -> tuple[str, str]:
+    left, equals, right = text.partition("=")
+    if not equals or not left:
+        raise StudyError(f'"{text}": expected {form}')
+    return left.strip(), right.strip()
+
+
+def print_export(path: Path, folder: Path, status: Status | None, simulator: str | None) -> int:
+    """Write a store's runs as plain files."""
+    with RunStore(_existing(path)) as store:
+        n = export(store, folder, simulator=simulator, status=status)
+    say(f"{n} runs in {folder / 'runs.csv'}")
+    return 0
+
+
+def print_merge(into: Path, sources: Sequence[Path]) -> int:
+    """Join stores; 1 if runs of one key have different outputs."""
+    roots = [_existing(path) for path in sources]
+    new = not into.exists() and into.suffix != ".toml"
+    conflicts = 0
+    with RunStore(into if new or _empty(into) else store_folder(into)) as store, store.lock():
+        for root in roots:
+            done = merge(store, root)
+            say(f"{root}: {done.copied} runs copied, {done.replaced} in place of failed ones")
+            for text in done.damaged:
+                say(f"  damaged, left out: {text}")
+            for key in done.conflicts[:_SHOWN]:
+                say(f"  conflict, ours kept: {paths(store.root, key)[0]} and {paths(root, key)[0]}")
+            conflicts += len(done.conflicts)
+    if conflicts:
+        say(
+            f"{conflicts} runs have the same inputs and different outputs: the simulator depends on something "
+            "that is not an input (the machine, a library, the clock), or its version was not raised"
+        )
+    return 1 if conflicts else 0
+
+
+def _empty(path: Path) -> bool:
+    return path.is_dir() and not any(path.iterdir())
+
+
+@dataclass(frozen=True)
+class Merged:
+    """What came from one store: runs copied and failures replaced; runs that differ; files left out."""
+
+    copied: int
+    replaced: int
+    conflicts: tuple[str, ...]
+    damaged: tuple[str, ...]
+
+
+def merge(into: RunStore, source: Path) -> Merged:
+    """Copy the runs that a store lacks, or has only as failures, from another one, which is only read."""
+    if source.resolve() == into.root.resolve():
+        raise StudyError(f'"{source}" cannot be merged into itself')
+    found = {path.stem: path for path in sorted(source.glob("??/*.npz")) if KEY.fullmatch(path.stem)}
+    seconds = _seconds(source)
+    copied, replaced = 0, 0
+    conflicts, damaged = [], []
+    with into.lock():
+        ours = into.recover(list(found))
+        for key, path in found.items():
+            mine = paths(into.root, key)[0]
+            try:
+                if key not in ours:
+                    _copy(into, path, seconds)
+                    copied += 1
+                elif mine.read_bytes() == path.read_bytes() or read_record(path).status != "done":
+                    continue
+                elif ours[key].status != "done":
+                    _copy(into, path, seconds)
+                    replaced += 1
+                elif not alike(read_arrays(mine), read_arrays(path)):
+                    conflicts.append(key)
+            except FileNotFoundError:  # removed since it was listed
+                continue
+            except Damaged as error:
+                damaged.append(f"{path}: {error}")
+    return Merged(copied, replaced, tuple(conflicts), tuple(damaged))
+
+
+def _seconds(root: Path) -> dict[str, float]:
+    """Read how long runs took from an index that must not be touched; none if that cannot be done."""
+    try:
+        address = f"{(root / INDEX).absolute().as_uri()}?mode=ro"
+        with closing(sqlite3.connect(address, uri=True, timeout=30.0)) as db:
+            version = db.execute("PRAGMA user_version").fetchone()[0]
+            rows = db.execute("SELECT key, seconds FROM runs WHERE seconds IS NOT NULL").fetchall()
+    except sqlite3.Error:
+        return {}
+    if version > FORMAT:
+        raise StudyError(f'run store "{root}" has format {version}, this tamis {FORMAT}; install a newer one')
+    return dict(rows)
+
+
+def _copy(into: RunStore, source: Path, seconds: Mapping[str, float]) -> None:
+    path, log, work = paths(into.root, source.stem)
+    part, log_part = work.with_suffix(".part"), work.with_suffix(".log")
+    content = source.read_bytes()
+    said = source.with_suffix(".log")
+    with writing(into.root):
+        for folder in (path.parent, part.parent):
+            folder.mkdir(parents=True, exist_ok=True)
+        part.write_bytes(content)
+        try:
+            run = read_record(part)
+            read_arrays(part)
+        except Damaged:
+            part.unlink()
+            raise
+        if said.is_file():
+            shutil.copyfile(said, log_part)
+            os.replace(log_part, log)
+        else:
+            log.unlink(missing_ok=True)
+        os.replace(part, path)
+        into.record(Run(**{**vars(run), "seconds": seconds.get(run.key, math.nan)}), len(content))
+
+
+@dataclass
+class Pile:
+    """Things of one kind that may be removed, and the option that removes them; empty: always."""
+
+    what: str
+    option: str = ""
+    files: list[Path] = field(default_factory=list)
+    keys: list[str] = field(default_factory=list)
+    bytes: int = 0
+
+    def add(self, path: Path) -> None:
+        """Add a file or a folder."""
+        inside = [path, *path.rglob("*")] if path.is_dir() and not path.is_symlink() else [path]
+        self.files.append(path)
+        self.bytes += sum(p.lstat().st_size for p in inside if not p.is_dir())
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.files) or len(self.keys)
+
+
+def garbage(store: RunStore, needed: set[tuple[str, str]] | None) -> list[Pile]:
+    """List what a store could do without; runs of simulators not ``needed``, if that is known."""
+    root, work = store.root, store.root / ".work"
+    on_disk = {path.stem for path in root.glob("??/*.npz") if KEY.fullmatch(path.stem)}
+    store.recover(sorted(on_disk))
+    runs = {run.key: run for run in store.runs()}
+    half = Pile("half-written files")
+    for path in (*work.glob("*.part"), *work.glob("*.log"), root / f"{INDEX}.new"):
+        if path.exists():
+            half.add(path)
+    done, failed = (
+        Pile("working folders of finished runs"),
+        Pile("... of failed or unfinished runs", "--failed-folders"),
+    )
+    for folder in work.glob("*/"):
+        over = folder.name in runs and runs[folder.name].status == "done"
+        (done if over else failed).add(folder)
+    bad = Pile("damaged array files set aside")
+    logs = Pile("logs without a run")
+    for path in root.glob("??/*.npz.bad"):
+        bad.add(path)
+    for path in root.glob("??/*.log"):
+        if not path.with_suffix(".npz").exists():
+            logs.add(path)
+    rows = Pile(
+        "rows of the index without a file", keys=[key for key in runs if not _array(root, key).exists()]
+    )
+    return [half, done, failed, bad, logs, rows, *_orphans(root, runs.values(), needed)]
+
+
+def _array(root: Path, key: str) -> Path:
+    return paths(root, key)[0]
+
+
+def _orphans(root: Path, runs: Iterable[Run], needed: set[tuple[str, str]] | None) -> list[Pile]:
+    piles: dict[tuple[str, str], Pile] = {}
+    for run in runs:
+        of = run.simulator, run.version
+        if needed is not None and of not in needed and _array(root, run.key).exists():
+            pile = piles.setdefault(of, Pile(f"runs of {run.simulator}, version {run.version}", "--orphans"))
+            pile.keys.append(run.key)
+            pile.bytes += sum(p.stat().st_size for p in paths(root, run.key)[:2] if p.exists())
+    return list(piles.values())
+
+
+def print_gc(path: Path, *, yes: bool, failed_folders: bool, orphans: bool) -> int:
+    """List what can be removed from a store, and remove it if told to."""
+    root = _existing(path)
+    asked = {"", *(["--failed-folders"] if failed_folders else []), *(["--orphans"] if orphans else [])}
+    with RunStore(root) as store, store.lock():
+        piles = [pile for pile in garbage(store, _needed(root.parent) if orphans else None) if pile.count]
+        going = [pile for pile in piles if pile.option in asked]
+        freed = sum(pile.bytes for pile in going)
+        rows = [
+            (p.what, p.count, f"{p.bytes:,}", "" if p in going else f"kept; {p.option} removes them")
+            for p in piles
+        ]
+        if rows:
+            table(("what", "number", "bytes", ""), rows)
+        if not yes:
+            say(
+                f"{freed:,} bytes can be freed; nothing was removed, --yes does it"
+                if going
+                else "nothing to remove"
+            )
+            return 0
+        with writing(root):
+            for pile in going:
+                for file in pile.files:
+                    shutil.rmtree(file) if file.is_dir() and not file.is_symlink() else file.unlink()
+        store.forget(key for pile in going for key in pile.keys)
+    say(f"{freed:,} bytes freed")
+    return 0
+
+
+def _needed(folder: Path) -> set[tuple[str, str]]:
+    """Return name and version of the simulators that the studies of a folder use."""
+    from tamis.study.build import build
+
+    files = [read(path) for path in sorted(folder.glob("*.toml"))]
+    extended = {(raw.base / name).resolve() for raw in files for name, _ in raw.parents}
+    found: list[Raw] = [raw for raw in files if "tamis" in raw.tables and raw.path.resolve() not in extended]
+    if not found:
+        raise StudyError(f'no study in "{folder}": every run would be an orphan')
+    simulators = [build(raw).simulator for raw in found]
+    return {(simulator.name, simulator.version) for simulator in simulators}

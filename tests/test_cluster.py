@@ -1,0 +1,254 @@
+"""Campaigns on a Dask cluster: the same bytes, and every way of losing a part of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+import tamis.campaign
+import tamis.cluster
+from tamis.campaign import evaluate
+from tamis.cluster import Cluster
+from tamis.errors import StudyError
+from tamis.simulation import find
+from tamis.store import RunStore
+from tests.test_interrupt import until
+from tests.test_worker import contents, marked
+
+distributed = pytest.importorskip("distributed", reason="clusters need Dask: pip install tamis[cluster]")
+MODELS = Path(__file__).parent / "models"
+LINE = find("plain.py:line", MODELS)
+TROUBLE = find("trouble.py:trouble", MODELS)
+SLOWLY = find("slowly.py:slowly", MODELS)
+THIRD_LOSS_IS_FINAL = {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "2"}
+
+
+class Machines:
+    """A scheduler and workers, each a process of its own, as on a real cluster."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self.port = _free_port()
+        self.address = f"tcp://127.0.0.1:{self.port}"
+        self.environment = {
+            **os.environ,
+            **THIRD_LOSS_IS_FINAL,
+            "TAMIS_TEST_MARK": str(folder),
+            "DASK_TEMPORARY_DIRECTORY": str(folder),
+        }
+        self.scheduler = self._start("scheduler", "--port", str(self.port), "--no-dashboard")
+        worker = ("worker", self.address, "--nthreads", "1", "--no-dashboard", *options)
+        self.workers = [self._start(*worker) for _ in range(2)]
+
+    def _start(self, *arguments: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "distributed.cli.dask_" + arguments[0], *arguments[1:]]
+        nothing = subprocess.DEVNULL
+        return subprocess.Popen(command, env=self.environment, stdout=nothing, stderr=nothing)
+
+    def close(self) -> None:
+        for process in (*self.workers, self.scheduler):
+            process.terminate()
+        for process in (*self.workers, self.scheduler):
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def machines(tmp_path_factory):
+    found = Machines(tmp_path_factory.mktemp("dask"))
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def own_machines(tmp_path):
+    found = Machines(tmp_path, "--no-nanny")  # a worker killed stays dead
+    yield found
+    found.close()
+
+
+def connected(machines: Machines, workers: int = 2) -> Cluster:
+    give_up = time.monotonic() + 30
+    while True:
+        try:
+            cluster = Cluster(machines.address)
+            cluster._client.wait_for_workers(workers, timeout=30)
+            return cluster
+        except StudyError:
+            if time.monotonic() > give_up:
+                raise
+            time.sleep(0.2)
+
+
+def when_some_are_done(folder: Path, act: Callable[[], None]) -> None:
+    """Wait in the background until three runs are finished, then act."""
+
+    def watch() -> None:
+        until(lambda: len(contents(folder)) >= 3, 30.0, "three runs are finished")
+        act()
+
+    threading.Thread(target=watch).start()
+
+
+def test_a_cluster_gives_the_same_bytes(machines, tmp_path):
+    points = [{"a": float(a)} for a in range(40)]
+    with connected(machines) as cluster:
+        there = evaluate(LINE, points, RunStore(tmp_path / "there"), executor=cluster)
+        evaluate(LINE, points, RunStore(tmp_path / "one"), executor=1)
+        here = evaluate(LINE, points, RunStore(tmp_path / "two"), executor=2)
+    assert [(run.key, run.status) for run in there] == [(run.key, run.status) for run in here]
+    assert contents(tmp_path / "there") == contents(tmp_path / "one") == contents(tmp_path / "two")
+    assert len(contents(tmp_path / "there")) == 40
+
+
+def test_a_run_that_fails_there_costs_its_own_run_only(machines, tmp_path):
+    store = RunStore(tmp_path / "runs")
+    hows = ("fine", "raises", "segfault", "hang", "late_child", "daemon", "garbage", "parent")
+    with connected(machines) as cluster:
+        runs = evaluate(TROUBLE, [{"how": how} for how in hows], store, executor=cluster, timeout=2.0)
+    found = {run.inputs["how"]: (run.status, run.error) for run in runs}
+    assert found["fine"][0] == found["daemon"][0] == "done"
+    assert found["raises"] == ("crashed", "ZeroDivisionError: no way to divide")
+    assert found["segfault"] == ("crashed", "the process ended during the run: SIGSEGV")
+    assert found["hang"] == found["late_child"] == ("timeout", "no answer after 2 s")
+    assert found["parent"] == ("crashed", "each of 3 workers was lost during this run")
+    assert "a program's line" in store.log(runs[6].key)
+    assert not any("sleep" in line for line in marked(machines.environment["TAMIS_TEST_MARK"]))
+
+
+def test_a_worker_killed_in_the_middle_is_made_good(own_machines, tmp_path):
+    points = [{"a": float(a), "seconds": 0.2} for a in range(20)]
+    with connected(own_machines) as cluster:
+        when_some_are_done(tmp_path, own_machines.workers[0].kill)
+        runs = evaluate(SLOWLY, points, RunStore(tmp_path / "runs"), executor=cluster)
+    assert {run.status for run in runs} == {"done"}
+    evaluate(SLOWLY, points, RunStore(tmp_path / "here"), executor=2)
+    assert contents(tmp_path / "runs") == contents(tmp_path / "here")
+
+
+def test_a_lost_scheduler_ends_the_campaign_which_goes_on_later(own_machines, tmp_path):
+    points = [{"a": float(a), "seconds": 0.2} for a in range(20)]
+    store = RunStore(tmp_path / "runs")
+    with connected(own_machines) as cluster:
+        when_some_are_done(tmp_path, own_machines.scheduler.kill)
+        with pytest.raises(StudyError, match=r"lost the cluster at tcp://.*what was finished is kept"):
+            evaluate(SLOWLY, points, store, executor=cluster)
+    finished = contents(store.root)
+    assert 0 < len(finished) < 20 and store._query("PRAGMA integrity_check") == [("ok",)]
+    runs = evaluate(SLOWLY, points, RunStore(tmp_path / "runs"), executor=2)
+    assert {run.status for run in runs} == {"done"}
+    assert finished.items() <= contents(store.root).items()
+
+
+class Wire:
+    """A connection that can be cut: passes bytes between a port of its own and another."""
+
+    def __init__(self, port: int) -> None:
+        self._target = port
+        self._door = socket.create_server(("127.0.0.1", 0))
+        self.port = self._door.getsockname()[1]
+        self._ends: list[socket.socket] = []
+        self._cut = False
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        while True:
+            try:
+                near, _ = self._door.accept()
+                far = socket.create_connection(("127.0.0.1", self._target))
+            except OSError:
+                return
+            self._ends += [near, far]
+            if self._cut:
+                return self.cut()
+            for source, sink in ((near, far), (far, near)):
+                threading.Thread(target=self._pass, args=(source, sink), daemon=True).start()
+
+    def _pass(self, source: socket.socket, sink: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(65536):
+                sink.sendall(data)
+
+    def cut(self) -> None:
+        self._cut = True
+        self._door.close()
+        for end in self._ends:
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
+
+
+def test_a_cut_connection_ends_the_campaign_which_goes_on_later(machines, tmp_path):
+    points = [{"a": float(a), "seconds": 0.2} for a in range(20)]
+    store = RunStore(tmp_path / "runs")
+    connected(machines).shutdown()
+    wire = Wire(machines.port)
+    with Cluster(f"tcp://127.0.0.1:{wire.port}") as cluster:
+        when_some_are_done(tmp_path, wire.cut)
+        with pytest.raises(StudyError, match=r"lost the cluster at tcp://.*what was finished is kept"):
+            evaluate(SLOWLY, points, store, executor=cluster)
+    finished = contents(store.root)
+    with connected(machines) as cluster:
+        runs = evaluate(SLOWLY, points, RunStore(tmp_path / "runs"), executor=cluster)
+    assert {run.status for run in runs} == {"done"} and finished.items() <= contents(store.root).items()
+
+
+def test_no_scheduler_is_said_at_once():
+    with pytest.raises(StudyError, match=r"no Dask scheduler at tcp://127.0.0.1:1 .*dask scheduler"):
+        Cluster("tcp://127.0.0.1:1")
+
+
+def test_a_worker_that_differs_is_refused_before_any_run(machines, tmp_path, monkeypatch):
+    honest = tamis.cluster.describe
+    monkeypatch.setattr(tamis.cluster, "describe", lambda simulator: {**honest(simulator), "numpy": "1.0"})
+    store = RunStore(tmp_path / "runs")
+    with connected(machines) as cluster, pytest.raises(StudyError, match=r"worker tcp.* has numpy .*1\.0"):
+        evaluate(LINE, [{}], store, executor=cluster)
+    assert contents(store.root) == {}
+
+
+def test_a_worker_that_cannot_see_the_model_says_so(machines, tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        tamis.campaign, "_check_address", lambda simulator: None
+    )  # this machine would say it first
+    (tmp_path / "here.py").write_text(
+        "import tamis\n@tamis.simulator(outputs={'z': ''})\ndef f(*, a=1.0):\n    return {'z': a}\n"
+    )
+    model = find("here.py:f", tmp_path)
+    (tmp_path / "here.py").unlink()
+    with connected(machines) as cluster, pytest.raises(StudyError, match=r"worker .* is not ready.*no file"):
+        evaluate(model, [{}], RunStore(tmp_path / "runs"), executor=cluster)
+
+
+def test_the_command_line_takes_a_cluster(machines, tmp_path):
+    from tamis.cli import main
+
+    connected(machines).shutdown()
+    assert main(["new", str(tmp_path / "ball")]) == 0
+    study = tmp_path / "ball" / "study.toml"
+    assert main(["run", str(study), "--to", "observables", "--cluster", machines.address]) == 0
+    assert main(["new", str(tmp_path / "twin")]) == 0
+    twin = tmp_path / "twin" / "study.toml"
+    assert main(["run", str(twin), "--to", "observables", "-j", "2"]) == 0
+    name = "results/study/observables.npz"
+    assert (study.parent / name).read_bytes() == (twin.parent / name).read_bytes()
+    assert main(["run", str(study), "--cluster", machines.address, "-j", "2"]) == 2
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

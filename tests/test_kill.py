@@ -1,0 +1,110 @@
+"""A study killed twenty times at random moments ends with the bytes of one that was left alone."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tamis.store import INDEX, RunStore
+from tests.test_interrupt import family, until
+
+EXAMPLE = Path(__file__).parent.parent / "examples" / "01_ball"
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for orphans in /proc"),
+]
+
+
+def study(folder: Path, *changes: tuple[str, str]) -> Path:
+    shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns("runs", "results", "__pycache__"))
+    for name in ("study.toml", "model.py"):
+        text = (folder / name).read_text()
+        for old, new in changes:
+            text = text.replace(old, new)
+        (folder / name).write_text(text)
+    return folder
+
+
+def begin(folder: Path, *options: str) -> subprocess.Popen[bytes]:
+    environment = {**os.environ, "TAMIS_TEST_MARK": str(folder)}
+    command = [sys.executable, "-m", "tamis", "run", "study.toml", *options]
+    nothing = subprocess.DEVNULL
+    return subprocess.Popen(command, cwd=folder, env=environment, stdout=nothing, stderr=nothing)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """Return all that a study leaves, but for what holds times: the manifest, the index and the report."""
+    found = [*folder.glob("runs/*/*"), *folder.glob("results/**/*.npz")]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in found}
+
+
+def made(folder: Path) -> dict[str, tuple[int, int]]:
+    """Identify every finished run's file: a run that was done again would be another file."""
+    return {p.name: (p.stat().st_ino, p.stat().st_mtime_ns) for p in folder.glob("runs/*/*.npz")}
+
+
+def killed_again_and_again(folder: Path, options: tuple[str, ...], first: float, last: float) -> int:
+    """Run the study, kill it at a moment between two of its life; return how often it was before it ended."""
+    moments = np.random.default_rng(20).uniform(first, last, size=60)
+    finished: dict[str, tuple[int, int]] = {}
+    kills = 0
+    for moment in moments:
+        process = begin(folder, *options)
+        try:
+            process.wait(moment)
+            assert process.returncode == 0
+            break
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            kills += 1
+        until(lambda: not family(folder), 5.0, "all processes end")
+        now = made(folder)
+        assert finished.items() <= now.items()
+        finished = now
+        if (folder / "runs" / INDEX).exists():
+            with RunStore(folder / "runs") as store, store.lock():  # nobody holds it any more
+                pass
+            with sqlite3.connect(folder / "runs" / INDEX) as index:
+                assert index.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    assert begin(folder, *options).wait(300) == 0
+    assert finished.items() <= made(folder).items()
+    return kills
+
+
+def test_a_campaign_killed_twenty_times(tmp_path):
+    # a run takes a tenth of a second: about ten seconds of work on two processes
+    slow = (
+        ("import tamis\n", "import time\n\nimport tamis\n"),
+        ('    return {"t"', '    time.sleep(0.1)\n    return {"t"'),
+    )
+    folders = [study(tmp_path / name, ("n = 64", "n = 100"), *slow) for name in ("left", "killed")]
+    assert begin(folders[0], "-j", "2", "--to", "observables").wait(300) == 0
+    start = time.monotonic()
+    begin(folders[1], "--to", "design").wait()
+    load = time.monotonic() - start
+    kills = killed_again_and_again(folders[1], ("-j", "2", "--to", "observables"), load, load + 1.2)
+    assert kills >= 20
+    assert files(folders[0]) == files(folders[1])
+
+
+def test_a_sampler_killed_twenty_times(tmp_path):
+    more = (("n = 2000", "n = 16000"),)
+    folders = [study(tmp_path / name, *more) for name in ("left", "killed")]
+    assert begin(folders[0], "-j", "2").wait(600) == 0
+    start = time.monotonic()
+    begin(folders[1], "-j", "2", "--to", "observables").wait()
+    load = time.monotonic() - start
+    kills = killed_again_and_again(folders[1], ("-j", "2"), 0.5 * load, load + 1.0)
+    assert kills >= 20
+    assert files(folders[0]) == files(folders[1])
