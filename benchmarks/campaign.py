@@ -12,6 +12,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -69,10 +71,11 @@ def on_dask(n: int) -> dict[str, float]:
 def status(n: int) -> dict[str, float]:
     """Time `tamis status` of the ball with n runs done, and under way."""
     with tempfile.TemporaryDirectory() as folder:
-        main(["new", f"{folder}/ball"])
-        study = Path(folder) / "ball" / "study.toml"
-        study.write_text(study.read_text().replace("n = 64", f"n = {n // 2}"))
-        main(["run", str(study), "--to", "observables", "-j", "2"])
+        with redirect_stdout(StringIO()):
+            main(["new", f"{folder}/ball"])
+            study = Path(folder) / "ball" / "study.toml"
+            study.write_text(study.read_text().replace("n = 64", f"n = {n // 2}"))
+            main(["run", str(study), "--to", "observables", "-j", "2"])
         times = {}
         for what in ("done", "under way"):
             start = time.perf_counter()
@@ -110,12 +113,15 @@ def large_store(n: int) -> dict[str, float]:
     return times
 
 
+def line(what: str, figures: dict[str, float]) -> None:
+    text = ", ".join(f"{value:.3g} {unit}" for unit, value in figures.items())
+    print(f"- {what}: {text}", flush=True)
+
+
 if __name__ == "__main__":
     n = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
     for workers in (0, 1, 2):
-        print(
-            f"{n} trivial runs, {workers} workers:", {k: round(v, 3) for k, v in overhead(n, workers).items()}
-        )
-    print(f"{n} trivial runs, 2 Dask workers:", {k: round(v, 3) for k, v in on_dask(n).items()})
-    print(f"tamis status, {n} runs:", {k: round(v, 3) for k, v in status(n).items()})
-    print(f"store of {10 * n} runs:", {k: round(v, 2) for k, v in large_store(10 * n).items()})
+        line(f"{n} trivial runs, {workers} worker processes", overhead(n, workers))
+    line(f"{n} trivial runs, 2 Dask workers", on_dask(n))
+    line(f"`tamis status`, {n} runs", status(n))
+    line(f"a store of {10 * n} runs", large_store(10 * n))

@@ -69,8 +69,9 @@ def with_pymc(problem: Problem, seed: int, n: int) -> tuple[float, float, int]:
             progressbar=False,
             compute_convergence_checks=False,
         )
-    value = np.ravel(trace.sample_stats["log_marginal_likelihood"].values)[0]
-    return float(np.ravel(value)[-1]), float("nan"), calls
+    stages = np.ravel(trace.sample_stats["log_marginal_likelihood"].values)  # NaN before the last
+    values = np.concatenate([np.atleast_1d(np.asarray(stage, dtype=float)) for stage in stages])
+    return float(values[np.isfinite(values)][-1]), float("nan"), calls
 
 
 PACKAGES = {"dynesty": with_dynesty, "pymc": with_pymc}

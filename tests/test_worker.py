@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -20,8 +21,10 @@ import tamis.campaign
 import tamis.worker
 from tamis.campaign import evaluate
 from tamis.errors import StudyError, TamisWarning
+from tamis.processes import descendants
 from tamis.simulation import Port, find
 from tamis.store import RunStore, paths
+from tamis.worker import Workers
 
 MODELS = Path(__file__).parent / "models"
 LINE = find("plain.py:line", MODELS)
@@ -358,3 +361,43 @@ def test_a_broken_executor_is_explained_and_finished_runs_stay(tmp_path):
         with pytest.raises(StudyError, match="the executor lost a run"):
             evaluate(TROUBLE, wanted, store, executor=processes)
     assert store.counts() == {"done": 1}
+
+
+# --- children are kept
+
+
+def test_children_are_kept_between_campaigns_and_replaced_when_they_die(tmp_path):
+    (tmp_path / "who.py").write_text(
+        "import os, subprocess, tamis\n"
+        "HELPER = subprocess.Popen(['sleep', '1000'])\n"
+        "@tamis.simulator(outputs={'pid': '', 'helper': ''})\n"
+        "def who(*, a=1.0):\n"
+        "    return {'pid': os.getpid(), 'helper': float(HELPER.poll() is None)}\n"
+    )
+    who, store = find("who.py:who", tmp_path), RunStore(tmp_path / "runs")
+    with Workers(1) as workers:
+
+        def pid(a):
+            (run,) = evaluate(who, [{"a": a}], store, executor=workers)
+            outputs = store.outputs(run.key)
+            assert outputs["helper"] == 1.0  # what the module started lasts
+            return int(outputs["pid"])
+
+        first = pid(1.0)
+        assert pid(2.0) == first
+        os.kill(first, signal.SIGKILL)
+        second = pid(3.0)
+        assert second not in (first, os.getpid())
+        assert descendants(second)
+    assert not Path(f"/proc/{second}").exists()
+    who.function.__globals__["HELPER"].kill()
+    who.function.__globals__["HELPER"].wait()
+
+
+def test_many_children_that_died_while_idle_are_no_worry(tmp_path):
+    with Workers(4) as workers:
+        evaluate(LINE, [{"a": float(a), "wait": 0.3} for a in range(4)], RunStore(tmp_path), executor=workers)
+        for child in workers._children:
+            child.process.kill()
+        runs = evaluate(LINE, [{"a": float(a)} for a in range(8)], RunStore(tmp_path), executor=workers)
+    assert {run.status for run in runs} == {"done"} and len(runs) == 8

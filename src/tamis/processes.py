@@ -49,16 +49,21 @@ def adopt_orphans() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def end_children() -> None:
-    """Kill what runs below this process, if anything; costs nothing where nothing does."""
+def below() -> frozenset[int]:
+    """Return the processes below this one; costs next to nothing where there are none."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:  # buries the dead
+            pass
+    except ChildProcessError:
+        return frozenset()
+    return frozenset(descendants(os.getpid()))
+
+
+def end_all_but(kept: frozenset[int]) -> None:
+    """Kill what runs below this process, except what is to be kept."""
     give_up = time.monotonic() + 5.0
-    while time.monotonic() < give_up:
-        try:
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
-        except ChildProcessError:
-            return
-        for pid in descendants(os.getpid()):
+    while (left := below() - kept) and time.monotonic() < give_up:
+        for pid in left:
             with suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.002)

@@ -42,7 +42,7 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from tamis.errors import SimulationError, StudyError
-from tamis.processes import adopt_orphans, end_children, kill_tree, python, reaper_of
+from tamis.processes import adopt_orphans, below, end_all_but, kill_tree, python, reaper_of
 from tamis.simulation import Simulator, find
 from tamis.store import Run, paths, write_array_file, writing
 from tamis.types import Inputs, Outputs
@@ -237,7 +237,8 @@ class _Child:
             )
         reaper_of(os.getpid()).tell("+", self.process.pid)
         self.job: Job | None = None
-        self._begun = False
+        self._begun = False  # its job
+        self.proven = False  # whether it ever began one
         self.due = math.inf
 
     def give(self, job: Job, timeout: float | None) -> None:
@@ -256,7 +257,7 @@ class _Child:
                 if answer != "begins":
                     self.job, self.due = None, math.inf
                     return cast("tuple[Run, int] | BaseException", answer)
-                self._begun = True
+                self._begun = self.proven = True
                 self.due = time.monotonic() + timeout if timeout else math.inf
         except (EOFError, OSError):
             with suppress(subprocess.TimeoutExpired):
@@ -343,11 +344,9 @@ class Workers:
                     job = child.job
                     assert job
                     answer = child.listen(timeout)
-                    if isinstance(
-                        answer, BrokenPipeError
-                    ):  # it died before the run began: once more elsewhere
+                    if isinstance(answer, BrokenPipeError):  # it died before the run began
                         again.append(job)
-                        fruitless += 1
+                        fruitless += not child.proven
                     elif isinstance(answer, BaseException):
                         with writing(job.root):
                             raise answer
@@ -402,12 +401,15 @@ def attend(handle: int) -> None:
             os._exit(0)  # what this process imported is out of date; another will do the job
         with suppress(Exception):  # told by the run itself; loaded here so that no time-out pays for imports
             _load(job.address)
+        kept = (
+            below()
+        )  # what the simulator's module started when it was imported lasts, what the run starts does not
         line.send("begins")
         try:
             answer: Any = do(job, capture=True)
         except BaseException as error:
             answer = error
-        end_children()
+        end_all_but(kept)
         line.send(answer)
 
 
