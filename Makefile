@@ -27,7 +27,7 @@ lint: $(VENV)/.dev           ## style
 types: $(VENV)/.dev          ## static types
 	$(BIN)/mypy
 
-bench: $(VENV)/.run $(PEERS)/.done   ## speed and error beside other packages, as ratios measured in one run
+bench: $(VENV)/.dev $(PEERS)/.done   ## speed and error beside other packages, as ratios measured in one run
 	$(BIN)/python benchmarks/run.py --peers $(PEERS)/bin/python
 
 venv: $(VENV)/.dev           ## the development environment

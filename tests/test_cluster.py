@@ -36,7 +36,7 @@ THIRD_LOSS_IS_FINAL = {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "2"}
 class Machines:
     """A scheduler and workers, each a process of its own, as on a real cluster."""
 
-    def __init__(self, folder: Path, *options: str) -> None:
+    def __init__(self, folder: Path, *options: str, workers: int = 2) -> None:
         self.port = _free_port()
         self.address = f"tcp://127.0.0.1:{self.port}"
         self.environment = {
@@ -47,7 +47,7 @@ class Machines:
         }
         self.scheduler = self._start("scheduler", "--port", str(self.port), "--no-dashboard")
         worker = ("worker", self.address, "--nthreads", "1", "--no-dashboard", *options)
-        self.workers = [self._start(*worker) for _ in range(2)]
+        self.workers = [self._start(*worker) for _ in range(workers)]
 
     def _start(self, *arguments: str) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "distributed.cli.dask_" + arguments[0], *arguments[1:]]
@@ -90,7 +90,8 @@ def connected(machines: Machines, workers: int = 2) -> Cluster:
     while True:
         try:
             cluster = Cluster(machines.address)
-            cluster._client.wait_for_workers(workers, timeout=30)
+            if workers:
+                cluster._client.wait_for_workers(workers, timeout=30)
             return cluster
         except StudyError:
             if time.monotonic() > give_up:
@@ -252,3 +253,42 @@ def test_the_command_line_takes_a_cluster(machines, tmp_path):
     assert (study.parent / name).read_bytes() == (twin.parent / name).read_bytes()
     assert main(["run", str(study), "--cluster", machines.address, "-j", "2"]) == 2
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_an_edited_model_is_run_anew_by_workers_that_knew_the_old_one(machines, tmp_path):
+    text = "import tamis\n@tamis.simulator(outputs={'z': ''})\ndef f(*, a=1.0):\n    return {'z': FACTOR * a}\n"
+    store = RunStore(tmp_path / "runs")
+    for factor in (1, 2):
+        (tmp_path / "edited.py").write_text(text.replace("FACTOR", str(factor)))
+        for name in [name for name in sys.modules if name.startswith("_tamis_user_")]:
+            if getattr(sys.modules[name], "__file__", "") == str(tmp_path / "edited.py"):
+                del sys.modules[name]
+        model = find("edited.py:f", tmp_path)
+        with connected(machines) as cluster:
+            (run,) = evaluate(model, [{"a": 3.0}], store, executor=cluster)
+        assert run.status == "done" and store.outputs(run.key)["z"] == 3.0 * factor
+
+
+def test_a_campaign_that_is_stopped_stops_on_the_cluster_too(machines, tmp_path):
+    points = [{"a": float(a), "seconds": 0.3, "mark": str(tmp_path / "done")} for a in range(40)]
+
+    def interrupt(event):
+        if event.done >= 2:
+            raise KeyboardInterrupt
+
+    with connected(machines) as cluster:
+        with pytest.raises(KeyboardInterrupt):
+            evaluate(SLOWLY, points, RunStore(tmp_path / "runs"), executor=cluster, progress=interrupt)
+        time.sleep(2.0)
+        count = len((tmp_path / "done").read_text())
+    assert count <= 8  # two workers: what was under way, and what they had at hand; all 40 would be 6 s
+
+
+def test_a_cluster_without_workers_is_said(tmp_path, caplog):
+    scheduler = Machines(tmp_path, workers=0)
+    try:
+        with connected(scheduler, workers=0) as cluster:
+            cluster.prepare(LINE)
+    finally:
+        scheduler.close()
+    assert "no workers yet at tcp://" in caplog.text

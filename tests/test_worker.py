@@ -18,13 +18,15 @@ import numpy as np
 import pytest
 
 import tamis.campaign
+import tamis.pool
+import tamis.processes
 import tamis.worker
 from tamis.campaign import evaluate
 from tamis.errors import StudyError, TamisWarning
+from tamis.pool import Workers
 from tamis.processes import descendants
 from tamis.simulation import Port, find
 from tamis.store import RunStore, paths
-from tamis.worker import Workers
 
 MODELS = Path(__file__).parent / "models"
 LINE = find("plain.py:line", MODELS)
@@ -78,6 +80,10 @@ FATES = {
     "closes": ("done", ""),
     "moves": ("done", ""),
     "daemon": ("done", ""),
+    "escapes": ("crashed", "the process ended during the run: SIGSEGV"),
+    "real_time": ("crashed", f"the process ended during the run: signal {signal.SIGRTMIN + 1}"),
+    "names_folder": ("crashed", "FileNotFoundError: [Errno 2] No such file or directory: 'none.txt'"),
+    "chatters": ("done", ""),
     "huge": ("crashed", "StudyError: the outputs take 24 MB, more than the 20 MB allowed"),
 }
 
@@ -101,6 +107,8 @@ def test_every_way_of_failing_costs_its_own_run_only(tmp_path, monkeypatch):
     assert log["fine"] == "" and log["physics"] == ""
     assert "a Python line" in log["garbage"] and "an error line" in log["garbage"]
     assert "a program's line" in log["garbage"]
+    assert log["chatters"].startswith("begin") and log["chatters"].endswith("end\n")
+    assert 2e6 < len(log["chatters"]) < 2.2e6 and "bytes left out" in log["chatters"]
     assert "Traceback" in log["raises"] and "no way\nto divide" in log["raises"]
     assert "before the end" in log["abort"] and "in trouble" in log["segfault"]
     kept = paths(store.root, runs["scratch"].key)[2]
@@ -401,3 +409,73 @@ def test_many_children_that_died_while_idle_are_no_worry(tmp_path):
             child.process.kill()
         runs = evaluate(LINE, [{"a": float(a)} for a in range(8)], RunStore(tmp_path), executor=workers)
     assert {run.status for run in runs} == {"done"} and len(runs) == 8
+
+
+POOLS = """
+import os, tamis
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+POOL = ProcessPoolExecutor(1, mp_context=get_context("fork"))
+OPENED = None
+
+@tamis.simulator(outputs={"z": ""})
+def top(*, a=1.0):
+    return {"z": POOL.submit(pow, a, 2).result()}
+
+@tamis.simulator(outputs={"z": ""})
+def inside(*, a=1.0):
+    global OPENED
+    OPENED = OPENED or ProcessPoolExecutor(1, mp_context=get_context("fork"))
+    return {"z": OPENED.submit(pow, a, 2).result()}
+"""
+
+
+@pytest.mark.parametrize("name", ["top", "inside"])
+def test_a_model_with_processes_of_its_own_gives_the_same_for_any_number_of_workers(tmp_path, name):
+    (tmp_path / "pools.py").write_text(POOLS)
+    model = find(f"pools.py:{name}", tmp_path)
+    for workers in (1, 2):
+        store = RunStore(tmp_path / f"runs{workers}")
+        runs = evaluate(model, [{"a": float(a)} for a in range(4)], store, executor=workers, timeout=20.0)
+        assert [store.outputs(run.key)["z"].item() for run in runs] == [0.0, 1.0, 4.0, 9.0]
+
+
+def test_noise_on_the_line_costs_its_own_run(tmp_path):
+    wanted = [{"how": "stray"}, {"a": 3.0}]
+    runs = evaluate(TROUBLE, wanted, RunStore(tmp_path), executor=1, timeout=60.0)
+    assert [run.status for run in runs] == ["crashed", "done"]
+
+
+def test_a_failure_that_names_its_folder_is_the_same_everywhere(tmp_path):
+    wanted = [{"how": "names_folder"}]
+    evaluate(TROUBLE, wanted, RunStore(tmp_path / "here"), executor=1)
+    with ThreadPoolExecutor(1) as threads:
+        evaluate(TROUBLE, wanted, RunStore(tmp_path / "there"), executor=threads)
+    assert contents(tmp_path / "here") == contents(tmp_path / "there")
+
+
+def test_a_file_that_takes_too_long_to_import_is_said(tmp_path, monkeypatch):
+    (tmp_path / "lengthy.py").write_text(
+        "import os, time, tamis\n"
+        "time.sleep(float(os.environ.get('TAMIS_TEST_SLEEP', 0)))\n"
+        "@tamis.simulator(outputs={'z': ''})\ndef f(*, a=1.0):\n    return {'z': a}\n"
+    )
+    model = find("lengthy.py:f", tmp_path)
+    monkeypatch.setenv("TAMIS_TEST_SLEEP", "1000")
+    monkeypatch.setattr(tamis.pool, "_START", 1.0)
+    with pytest.raises(StudyError, match=r"importing lengthy\.py:f takes more than 1 s"):
+        evaluate(model, [{}], RunStore(tmp_path / "runs"), executor=1, timeout=0.5)
+
+
+def test_a_worker_that_cannot_start_says_why(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        tamis.pool, "python", lambda code: [sys.executable, "-c", "raise SystemExit('no luck')"]
+    )
+    with pytest.raises(StudyError, match="worker processes end before they begin: no luck"):
+        evaluate(LINE, [{}], RunStore(tmp_path), executor=1)
+
+
+def test_all_threads_share_one_reaper():
+    with ThreadPoolExecutor(8) as threads:
+        found = {id(reaper) for reaper in threads.map(lambda _: tamis.processes.reaper(), range(64))}
+    assert len(found) == 1

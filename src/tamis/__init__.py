@@ -30,7 +30,7 @@ _WHERE = {
     "tamis.keys": ("run_key",),
     "tamis.store": ("Run", "RunStore"),
     "tamis.campaign": ("evaluate", "points", "observe"),
-    "tamis.worker": ("Workers",),
+    "tamis.pool": ("Workers",),
     "tamis.cluster": ("Cluster",),
     "tamis.adapters.command": ("command",),
     "tamis.adapters.http": ("http_model",),

@@ -23,10 +23,11 @@ import numpy as np
 from tamis import worker
 from tamis.errors import SimulationError, StudyError, TamisWarning
 from tamis.keys import digest, filled, spelled
+from tamis.pool import Executors, Workers, elsewhere
 from tamis.simulation import Simulator, find
 from tamis.store import Run, RunStore, paths, writing
 from tamis.types import Array, Event, Inputs, Mask, Progress, Value, silent
-from tamis.worker import Executors, Job, Workers, do, elsewhere, module_of, warm
+from tamis.worker import Job, do, module_of, warm
 
 if TYPE_CHECKING:
     from tamis.experiment import Experiment

@@ -14,9 +14,9 @@ from tamis._version import __version__
 from tamis.errors import SimulationError, StudyError, TamisError
 
 if TYPE_CHECKING:
+    from tamis.pool import Executors
     from tamis.study.artifacts import Results
     from tamis.study.reader import Raw, Stage
-    from tamis.worker import Executors
 
 DONE, COMPUTATION_SAYS_NO, WRONG_REQUEST, INTERRUPTED = 0, 1, 2, 130
 _STAGES = ("design", "runs", "observables", "posterior", "prediction", "report")

@@ -11,18 +11,29 @@ word on how to go on.
 
 from __future__ import annotations
 
+import json
+import logging
+import math
+import os
 import platform
 import re
+import subprocess
+import tempfile
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Executor, Future
+from dataclasses import replace
 from functools import lru_cache
 from importlib import import_module
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from tamis.errors import StudyError
+from tamis.pool import ONE_THREAD
+from tamis.processes import python
 from tamis.simulation import Simulator, find
-from tamis.worker import Job, lost, warm
+from tamis.store import Run, write_array_file
+from tamis.worker import Job, warm
 
 _LIBRARIES = ("tamis", "numpy", "scipy", "numba")
 _CONNECT_SECONDS = 5
@@ -51,9 +62,11 @@ class Cluster(Executor):
         """Ask every worker for its versions, and to compile what it needs, before the first run."""
         self._expected = describe(simulator)
         try:
-            answers = self._client.run(_described, simulator.address, on_error="return")
+            answers = self._client.run(_described, simulator.address, simulator.version, on_error="return")
         except (OSError, CancelledError) as error:
             raise self._gone(error) from error
+        if not answers:
+            logging.getLogger("tamis").warning("no workers yet at %s; waiting for them", self.address)
         for name, answer in sorted(answers.items()):
             if isinstance(answer, BaseException):
                 raise StudyError(f"worker {name} is not ready: {_short(answer)}")
@@ -62,26 +75,29 @@ class Cluster(Executor):
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Hand over one job; a lost worker is made good, a lost scheduler ends the campaign."""
         job: Job = args[0]
-        answer: Future[Any] = Future()
         try:
             there = self._executor.submit(_checked, self._expected, function, *args, **kwargs)
         except Exception as error:  # whatever a client that lost its scheduler raises
             raise self._gone(error) from error
+        answer = _Answer(there)
 
         def settle(done: Future[Any]) -> None:
-            error = CancelledError() if done.cancelled() else done.exception()
-            if answer.cancelled() or not answer.set_running_or_notify_cancel():
+            if not answer.set_running_or_notify_cancel():
                 return
-            if error is None:
-                answer.set_result(done.result())
-            elif type(error).__name__ == "KilledWorker":
-                answer.set_result(
-                    lost(job, f"each of {_workers_tried(error)} workers was lost during this run")
-                )
-            elif isinstance(error, (CancelledError, OSError)):
-                answer.set_exception(self._gone(error))
-            else:
-                answer.set_exception(error)
+            error = CancelledError() if done.cancelled() else done.exception()
+            try:
+                if error is None:
+                    answer.set_result(done.result())
+                elif type(error).__name__ == "KilledWorker":
+                    answer.set_result(
+                        _lost(job, f"each of {_workers_tried(error)} workers was lost during this run")
+                    )
+                elif isinstance(error, CancelledError) or type(error).__module__.startswith("distributed"):
+                    answer.set_exception(self._gone(error))
+                else:
+                    answer.set_exception(error)
+            except Exception as failure:
+                answer.set_exception(failure)
 
         there.add_done_callback(settle)
         return answer
@@ -97,18 +113,51 @@ class Cluster(Executor):
         )
 
 
+class _Answer(Future[Any]):
+    """What a job will give; nobody wants a job done whose answer nobody wants."""
+
+    def __init__(self, there: Future[Any]) -> None:
+        super().__init__()
+        self._there = there
+
+    def cancel(self) -> bool:
+        self._there.cancel()
+        return super().cancel()
+
+
 def describe(simulator: Simulator) -> dict[str, str]:
     """Return what must be the same on every machine for results to be the same to the byte."""
     found = {name: version(name) for name in _LIBRARIES}
-    python = ".".join(platform.python_version_tuple()[:2])
-    return {**found, "Python": python, "machine": platform.machine(), "simulator": simulator.version}
+    python_version = ".".join(platform.python_version_tuple()[:2])
+    return {
+        **found,
+        "Python": python_version,
+        "machine": platform.machine(),
+        "simulator": simulator.version,
+    }
 
 
 @lru_cache(maxsize=8)
-def _described(address: str) -> dict[str, str]:
+def _described(address: str, wanted: str) -> dict[str, str]:
+    """Describe a worker in a new process, which reads the model's file as it is now and compiles its kernels.
+
+    Asked again for every version that somebody wants.
+    """
+    code = f"import tamis.cluster; tamis.cluster.tell({address!r})"
+    told = subprocess.run(
+        python(code), env=os.environ | ONE_THREAD, capture_output=True, text=True, check=False
+    )
+    if told.returncode:
+        raise StudyError(told.stderr.strip().rpartition("\n")[2])
+    found: dict[str, str] = json.loads(told.stdout.splitlines()[-1])
+    return found
+
+
+def tell(address: str) -> None:
+    """Print what `describe` finds, with the simulator ready to run."""
     simulator: Simulator = find(address)
     warm(simulator)
-    return describe(simulator)
+    print(json.dumps(describe(simulator)))
 
 
 def compare(worker: str, there: dict[str, str], here: dict[str, str]) -> None:
@@ -123,8 +172,17 @@ def compare(worker: str, there: dict[str, str], here: dict[str, str]) -> None:
 
 def _checked(expected: dict[str, str], function: Callable[..., Any], job: Job, *args: Any) -> Any:
     """Do a job on a worker, also one that joined the cluster later, only if it is like the machine that asks."""
-    compare(platform.node(), _described(job.address), expected)
+    compare(platform.node(), _described(job.address, job.run.version), expected)
     return function(job, *args)
+
+
+def _lost(job: Job, error: str) -> tuple[Run, bytes, bytes]:
+    """Return the files of a run that ended the machine it was on."""
+    run = replace(job.run, status="crashed", seconds=math.nan, error=error)
+    with tempfile.TemporaryDirectory(prefix="tamis-") as folder:
+        file = Path(folder) / "run.npz"
+        write_array_file(file, run, {})
+        return run, file.read_bytes(), f"{error}\n".encode()
 
 
 def _workers_tried(error: BaseException) -> str:

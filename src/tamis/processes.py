@@ -16,29 +16,45 @@ import sys
 import threading
 import time
 from contextlib import suppress
-from functools import lru_cache
 from pathlib import Path
 
+MARK = "TAMIS_CHILD"  # variable that everything a child starts inherits
 _PR_SET_CHILD_SUBREAPER = 36
+_ONE = threading.Lock()
 
 
 def descendants(pid: int) -> list[int]:
-    """List the processes below one, as far as the system shows them."""
+    """List the living processes below one, as far as the system shows them."""
     children: dict[int, list[int]] = {}
+    dead = set()
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError, ValueError, IndexError):
-            parent = int(stat.read_text(errors="replace").rpartition(")")[2].split()[1])
-            children.setdefault(parent, []).append(int(stat.parent.name))
+            state, parent, *_ = stat.read_text(errors="replace").rpartition(")")[2].split()
+            one = int(stat.parent.name)
+            children.setdefault(int(parent), []).append(one)
+            if state == "Z":
+                dead.add(one)
     found = [pid]
     for one in found:
         found += children.get(one, [])
-    return found[1:]
+    return [one for one in found[1:] if one not in dead]
 
 
-def kill_tree(pid: int) -> None:
-    """Kill a process, its group if it heads one, and everything below it."""
-    below = descendants(pid)
-    for kill, target in [(os.killpg, pid), *((os.kill, one) for one in (pid, *below))]:
+def bearing(mark: str) -> list[int]:
+    """List the processes that inherited a mark in their environment."""
+    text = f"{MARK}={mark}".encode()
+    found = []
+    for environment in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):
+            if text in environment.read_bytes():
+                found.append(int(environment.parent.name))
+    return found
+
+
+def kill_tree(pid: int, mark: str) -> None:
+    """Kill a process, its group if it heads one, everything below it and everything that bears its mark."""
+    others = (*descendants(pid), *bearing(mark))
+    for kill, target in [(os.killpg, pid), *((os.kill, one) for one in (pid, *others))]:
         with suppress(OSError):
             kill(target, signal.SIGKILL)
 
@@ -50,28 +66,34 @@ def adopt_orphans() -> None:
 
 
 def below() -> frozenset[int]:
-    """Return the processes below this one; costs next to nothing where there are none."""
+    """Return the living processes below this one; costs next to nothing where there are none."""
     try:
-        while os.waitpid(-1, os.WNOHANG)[0]:  # buries the dead
-            pass
+        os.waitid(
+            os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT
+        )  # takes no exit code from whoever waits for it
     except ChildProcessError:
         return frozenset()
     return frozenset(descendants(os.getpid()))
 
 
-def end_all_but(kept: frozenset[int]) -> None:
-    """Kill what runs below this process, except what is to be kept."""
+def end_all_but(kept: frozenset[int]) -> bool:
+    """Kill what runs below this process, except what is to be kept; return whether there was nothing to kill."""
+    if not (left := below() - kept):
+        return True
     give_up = time.monotonic() + 5.0
-    while (left := below() - kept) and time.monotonic() < give_up:
+    while left and time.monotonic() < give_up:
         for pid in left:
             with suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.002)
+        left = below() - kept
+    return False
 
 
 def python(code: str) -> list[str]:
     """Return the command line of a Python process that finds the modules this one finds."""
-    return [sys.executable, "-c", f"import sys; sys.path[:] = {sys.path!r}; {code}"]
+    path = [str(entry) for entry in sys.path]
+    return [sys.executable, "-c", f"import sys; sys.path[:] = {path!r}; {code}"]
 
 
 class Reaper:
@@ -87,11 +109,11 @@ class Reaper:
             start_new_session=True,
         )
 
-    def tell(self, sign: str, pid: int) -> None:
+    def tell(self, sign: str, pid: int, mark: str) -> None:
         """Say that a child has begun (+) or ended (-)."""
         assert self._process.stdin
         with self._lock, suppress(OSError, ValueError):
-            self._process.stdin.write(f"{sign}{pid}\n")
+            self._process.stdin.write(f"{sign} {pid} {mark}\n")
             self._process.stdin.flush()
 
     def close(self) -> None:
@@ -100,21 +122,30 @@ class Reaper:
             self._process.communicate()
 
 
-@lru_cache(maxsize=1)
-def reaper_of(pid: int) -> Reaper:
-    """Return the reaper of this process, one for its whole life; ``pid`` is its own, so that a fork gets another."""
+_reapers: dict[int, Reaper] = {}
+
+
+def reaper() -> Reaper:
+    """Return the reaper of this process, one for its whole life; a fork gets another."""
     import atexit
 
-    reaper = Reaper()
-    atexit.register(reaper.close)
-    return reaper
+    with _ONE:
+        if os.getpid() not in _reapers:
+            _reapers.clear()
+            _reapers[os.getpid()] = Reaper()
+            atexit.register(_reapers[os.getpid()].close)
+        return _reapers[os.getpid()]
 
 
 def watch() -> None:
     """Live the life of a reaper."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    left: set[int] = set()
+    left: dict[int, str] = {}
     for line in sys.stdin:
-        (left.add if line[0] == "+" else left.discard)(int(line[1:]))
-    for pid in left:
-        kill_tree(pid)
+        sign, pid, mark = line.split()
+        if sign == "+":
+            left[int(pid)] = mark
+        else:
+            left.pop(int(pid), None)
+    for child, mark in left.items():
+        kill_tree(child, mark)

@@ -252,9 +252,10 @@ def garbage(store: RunStore, needed: set[tuple[str, str]] | None) -> list[Pile]:
         Pile("working folders of finished runs"),
         Pile("... of failed or unfinished runs", "--failed-folders"),
     )
+    kept = Pile("... kept on request (keep = true)", "--failed-folders")
     for folder in work.glob("*/"):
         over = folder.name in runs and runs[folder.name].status == "done"
-        (done if over else failed).add(folder)
+        (kept if folder.suffix == ".kept" else done if over else failed).add(folder)
     bad = Pile("damaged array files set aside")
     logs = Pile("logs without a run")
     for path in root.glob("??/*.npz.bad"):
@@ -265,7 +266,7 @@ def garbage(store: RunStore, needed: set[tuple[str, str]] | None) -> list[Pile]:
     rows = Pile(
         "rows of the index without a file", keys=[key for key in runs if not _array(root, key).exists()]
     )
-    return [half, done, failed, bad, logs, rows, *_orphans(root, runs.values(), needed)]
+    return [half, done, failed, kept, bad, logs, rows, *_orphans(root, runs.values(), needed)]
 
 
 def _array(root: Path, key: str) -> Path:

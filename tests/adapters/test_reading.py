@@ -107,3 +107,9 @@ def test_binary_rubbish_and_large_files_are_refused(tmp_path):
         file.truncate(1_000_000_001)
     with pytest.raises(SimulationError, match="larger than 1 GB"):
         read_all({"z": Read("big.dat", "table", 1)}, tmp_path)
+
+
+def test_a_decimal_comma_is_not_taken_for_two_numbers(tmp_path):
+    with pytest.raises(SimulationError, match=r"out\.dat"):
+        taken(tmp_path, "1,5 2\n2,5 3\n", column=2)
+    np.testing.assert_array_equal(taken(tmp_path, "1,5,2\n2,5,3\n", column=3), [2, 3])

@@ -45,6 +45,11 @@ HOWS = (
     "parent",
     "daemon",
     "huge",
+    "escapes",
+    "real_time",
+    "names_folder",
+    "chatters",
+    "stray",
     "full",
     "full_work",
 )
@@ -123,6 +128,22 @@ def trouble(*, how="fine", a=1.0, workdir=None):
             time.sleep(10)
         case "daemon":  # leaves the process group and its parent
             subprocess.run(["sh", "-c", "setsid sleep 1000 > /dev/null 2>&1 &"], check=True)
+        case "escapes":  # leaves the process group, then the worker dies
+            subprocess.Popen(["sleep", "1000"], start_new_session=True)
+            os.kill(os.getpid(), signal.SIGSEGV)
+        case "real_time":
+            os.kill(os.getpid(), signal.SIGRTMIN + 1)
+        case "names_folder":
+            (workdir / "none.txt").read_text()
+        case "chatters":
+            os.write(1, b"begin\n" + b"x" * 5_000_000 + b"\nend\n")
+        case "stray":
+            for handle in os.listdir("/proc/self/fd"):
+                if os.path.islink(f"/proc/self/fd/{handle}") and "socket" in os.readlink(
+                    f"/proc/self/fd/{handle}"
+                ):
+                    os.write(int(handle), b"\x00\x01\x00\x00noise")
+            time.sleep(1000)
         case "huge":
             return {"z": np.zeros(3_000_000)}
         case "full":

@@ -205,6 +205,9 @@ def from_table(base: str, table: Mapping[str, Any]) -> Command:
     inputs = {name: _port(name, port, folder) for name, port in table["inputs"].items()}
     reads = {name: reading(f"outputs.{name}", read) for name, read in table["outputs"].items()}
     parsed = tuple(_parsed(word, "run" if shell else f"run[{i}]", inputs) for i, word in enumerate(words))
+    for before, word, text in zip(words, words[1:], parsed[1:], strict=False):
+        if before == "-c" and any(isinstance(m, Mark) and inputs[m.name].kind == "file" for m in text):
+            raise StudyError(f"run: {word!r} follows -c and is read as code, where a file's name is not safe")
     files: dict[str, Text] = {}
     taken = set(PRINTED)
     for source, target in table.get("templates", {}).items():

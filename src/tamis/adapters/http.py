@@ -48,7 +48,7 @@ class _NoAnswer(Exception):
     """Nothing usable came back; worth asking again."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class HttpModel:
     """A served model seen as a simulator; made by `http_model` or by ``[model.http]`` of a study."""
 

@@ -151,6 +151,8 @@ def _number(text: str) -> float:
 
 def _numbers(line: str) -> list[float] | None:
     """Return the fields of a line, None if one of them is not a number; stars are NaN."""
+    if re.search(r"\d,\d", line) and re.search(r"\d\s+[-+.\d]", line):
+        return None  # a decimal comma, or a separator? nobody can tell
     parts = line.replace(",", " ").replace(";", " ").split()
     if not parts or all(part.startswith("*") for part in parts):
         return None

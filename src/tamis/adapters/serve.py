@@ -37,10 +37,11 @@ import numpy as np
 from tamis.adapters.http import CRASHED, PROTOCOL
 from tamis.errors import SimulationError, StudyError, nearest
 from tamis.keys import filled
+from tamis.pool import Workers
 from tamis.simulation import Port, Simulator
 from tamis.store import Run, RunStore
 from tamis.types import Inputs, Outputs, Value
-from tamis.worker import Job, Workers
+from tamis.worker import Job
 
 if TYPE_CHECKING:
     import uvicorn

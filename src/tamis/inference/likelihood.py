@@ -17,11 +17,11 @@ import numpy as np
 from tamis.campaign import evaluate
 from tamis.errors import SimulationError, StudyError, TamisError
 from tamis.experiment import Experiment
+from tamis.pool import Executors
 from tamis.simulation import Batched, Simulator, batched
 from tamis.space import Space
 from tamis.store import RunStore
 from tamis.types import Array, Gauss, Inputs, Value
-from tamis.worker import Executors
 
 
 class Forward(Protocol):
@@ -107,7 +107,7 @@ def _fitting(term: Direct, i: int, block: Array) -> Array:
     """Return an observation's numbers if there are as many as expected."""
     observation = term.experiment.observations[i]
     if block.shape[1] != observation.size:
-        raise StudyError(
+        raise SimulationError(
             f"{term.experiment.name}, {observation.label or i}: the model gives {block.shape[1]} numbers where "
             f'{observation.size} are expected; a signal is observed with how = "at"'
         )
@@ -157,7 +157,7 @@ def _through_store(terms: Sequence[Direct], points: Sequence[Array]) -> list[Arr
             if runs[k].status == "done":
                 outputs = first.store.outputs(runs[k].key, tuple(term.needs))
                 # a run that does not span the data, or gives other numbers than observed, is a failed row
-                with suppress(SimulationError, StudyError):
+                with suppress(SimulationError):
                     blocks = [o.observable(outputs)[None] for o in term.experiment.observations]
                     rows[i] = np.hstack([_fitting(term, j, block) for j, block in enumerate(blocks)])[0]
             k += 1

@@ -17,6 +17,7 @@ from tamis.errors import StudyError, TamisError, nearest
 from tamis.experiment import Experiment
 from tamis.inference.likelihood import Direct
 from tamis.marginals import LAWS
+from tamis.pool import Executors
 from tamis.simulation import Simulator, described, find
 from tamis.space import Parameter, Space
 from tamis.store import RunStore
@@ -25,7 +26,6 @@ from tamis.study.reader import Raw, Stage, read
 from tamis.study.schema import ParameterTable, StudyFile, validate
 from tamis.study.series import Builder, Series
 from tamis.types import Array, Inputs, Progress
-from tamis.worker import Executors
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,6 @@ class Settings:
     on_crash: Literal["stop", "reject"]
     timeout: float | None
     max_output: float
-    cluster: str | None
 
 
 @dataclass(frozen=True)
@@ -155,7 +154,6 @@ def build(raw: Raw) -> Study:
         file.inference.on_crash,
         None if file.model.timeout is None else float(file.model.timeout),
         float(file.model.max_output),
-        file.cluster.address if file.cluster else None,
     )
     references = tuple(_reference(fail, i, r, space) for i, r in enumerate(file.reference))
     title = file.title or raw.path.stem

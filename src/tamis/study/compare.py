@@ -17,6 +17,7 @@ from tamis.errors import StudyError
 from tamis.files import replacing
 from tamis.inference.posterior import Posterior
 from tamis.inference.selection import compare, nested_check
+from tamis.pool import Executors
 from tamis.prediction import Predictive, mix
 from tamis.space import Space
 from tamis.study.artifacts import Comparison, NestedCheck, Panel, Results, Worry, save_panels
@@ -25,7 +26,6 @@ from tamis.study.panels import make_panel
 from tamis.study.reader import STAGES, Raw, comparison_folder, comparison_hash, study_names
 from tamis.study.stages import run
 from tamis.types import Progress
-from tamis.worker import Executors
 
 
 def compare_studies(

@@ -15,6 +15,7 @@ from tamis.errors import TamisError
 from tamis.experiment import Observation
 from tamis.inference.posterior import Posterior
 from tamis.noise import Known, Sum
+from tamis.pool import Executors
 from tamis.prediction import Predictive, predict_series
 from tamis.simulation import batched
 from tamis.store import RunStore
@@ -22,7 +23,6 @@ from tamis.study.artifacts import Panel
 from tamis.study.build import Study
 from tamis.study.series import Series
 from tamis.types import Array, Generator
-from tamis.worker import Executors
 
 _QUICK, _SLOW = 1000, 200  # draws where the simulator has a batch door, and where every draw is a run
 _ENOUGH = 8  # measurements along an abscissa before an autocorrelation says anything

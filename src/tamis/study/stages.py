@@ -29,6 +29,7 @@ from tamis.inference.likelihood import Likelihood
 from tamis.inference.posterior import Posterior
 from tamis.inference.tmcmc import tmcmc
 from tamis.keys import run_key
+from tamis.pool import Executors, Workers
 from tamis.simulation import batched
 from tamis.store import Run, RunStore
 from tamis.study.artifacts import DesignRuns, Results, load_panels, save_panels
@@ -37,7 +38,6 @@ from tamis.study.checks import verdict, worries
 from tamis.study.panels import series_panels
 from tamis.study.reader import ARTIFACTS, STAGES, Stage, read_manifest, stage_hashes, up_to_date
 from tamis.types import Array, Event, Generator, Inputs, Progress, silent
-from tamis.worker import Executors, Workers
 
 CALLS_A_SAMPLE = 110  # likelihood calls a posterior sample costs, roughly: 90 to 130 on the examples
 _MOST_STORED = 100_000  # runs that sampling a simulator without a batch door may leave in the store

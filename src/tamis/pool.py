@@ -1,0 +1,284 @@
+"""The processes in which runs happen.
+
+Parent and child hold one conversation over one socket: a job, the word that it begins, the answer. One job is
+under way in a child at a time, so whatever happens to the child happens to that job; no end is clean (Fortran's
+STOP ends a process with code 0) and none goes unnoticed, whoever still holds a copy of the socket. The clock of
+a time-out starts when the run begins, not while modules are imported.
+
+Each child heads its own session and adopts the orphans below it. What a run leaves running is ended before its
+answer is sent, and the child with it: it may hold what belonged to them (a pool of processes, say), and the next run
+must find the same world whatever ran before. What the simulator's module started when it was imported lasts. If the
+parent itself is killed, a small process that waits for its end on a pipe kills what is left.
+"""
+
+from __future__ import annotations
+
+import atexit
+import faulthandler
+import math
+import os
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Executor
+from contextlib import suppress
+from dataclasses import replace
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any, TypeAlias, cast
+from weakref import WeakSet
+
+from tamis import worker
+from tamis.errors import StudyError
+from tamis.processes import MARK, adopt_orphans, below, end_all_but, kill_tree, python, reaper
+from tamis.store import Run, paths, writing
+from tamis.worker import Job, conclude, do
+
+ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "NUMBA")} | {
+    "PYTHONUNBUFFERED": "1"
+}
+_GLANCE = 0.2  # seconds between two looks at whether a silent child is alive
+_START = 60.0  # seconds that a child may take to import a simulator, where runs have a time-out
+_WORDS = struct.pack("ll", 10, 0)  # seconds to wait for the rest of a message
+
+
+class _Child:
+    """A process that does one job after another: one thread, deaf to Ctrl-C, killed with all it started."""
+
+    def __init__(self) -> None:
+        here, there = socket.socketpair()
+        here.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _WORDS)
+        self.line = Connection(here.detach())
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115, closed by `end`
+        self._mark = uuid.uuid4().hex
+        with there:
+            self.process = subprocess.Popen(
+                python(f"import tamis.pool; tamis.pool.attend({there.fileno()})"),
+                env=os.environ | ONE_THREAD | {MARK: self._mark},
+                pass_fds=(there.fileno(),),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=self._said,
+                start_new_session=True,
+            )
+        reaper().tell("+", self.process.pid, self._mark)
+        self.job: Job | None = None
+        self._begun = False  # its job
+        self.proven = False  # whether it ever began one
+        self.due = math.inf
+
+    def give(self, job: Job, timeout: float | None) -> None:
+        """Hand over a job; its time-out counts from when its simulator is loaded."""
+        self.job, self._begun = job, False
+        self.due = time.monotonic() + timeout + _START if timeout else math.inf
+        with suppress(OSError):  # a child that is gone is noticed when it is listened to
+            self.line.send(job)
+
+    def listen(self, timeout: float | None) -> tuple[Run, int] | BaseException | None:
+        """Return the run and its file's size, or why there are none, or None while it is under way."""
+        gone = self.process.poll() is not None  # asked before the line is read for the last time
+        try:
+            while self.line.poll():
+                answer = self.line.recv()
+                if answer != "begins":
+                    self.job, self.due = None, math.inf
+                    return cast("tuple[Run, int] | BaseException", answer)
+                self._begun = self.proven = True
+                self.due = time.monotonic() + timeout if timeout else math.inf
+        except Exception:  # no more words, half a word, or none that we know
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(_GLANCE)
+            gone = True
+        late = time.monotonic() > self.due
+        return self._lost(timeout if late else None) if gone or late else None
+
+    def _lost(self, timeout: float | None) -> tuple[Run, int] | BaseException:
+        """Kill the child, and write the record of a run that cannot write its own."""
+        assert self.job
+        root, run = self.job.root, self.job.run
+        code = self.process.poll()
+        self._said.seek(0)
+        said = self._said.read().decode(errors="replace").strip().rpartition("\n")[2]
+        self.end()
+        self.job = None
+        if not self._begun:
+            slow = (
+                f"importing {run.simulator} takes more than {_START:g} s; import less, or raise the time-out"
+            )
+            return StudyError(slow) if timeout else BrokenPipeError(said)
+        if timeout:
+            run = replace(run, status="timeout", seconds=timeout, error=f"no answer after {timeout:g} s")
+        else:
+            error = f"the process ended during the run: {_ending(code)}"
+            run = replace(run, status="crashed", seconds=math.nan, error=error)
+        with writing(root):
+            return run, conclude(root, run, {}, f"{run.error}\n")
+
+    @property
+    def ended(self) -> bool:
+        """Whether it was killed and takes no more jobs."""
+        return self.line.closed
+
+    def end(self) -> None:
+        """Kill it, and all it started."""
+        if not self.ended:
+            self.line.close()
+            self._said.close()
+            kill_tree(self.process.pid, self._mark)
+            self.process.wait()
+            reaper().tell("-", self.process.pid, self._mark)
+
+
+def _ending(code: int | None) -> str:
+    if code is None:
+        return "it no longer answered"
+    if code >= 0:
+        return f"exit code {code}"
+    name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
+    return f"{name} (out of memory?)" if name == "SIGKILL" else name
+
+
+_open: WeakSet[Workers] = WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    for workers in list(_open):
+        if workers._owner == os.getpid():
+            workers.close()
+
+
+class Workers:
+    """Child processes that do jobs, started as needed and kept for the next campaign until closed."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._owner = os.getpid()
+        _open.add(self)
+        self._children: list[_Child] = []
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if self._owner == os.getpid() and not sys.is_finalizing():  # at exit, the reaper ends them
+            self.close()
+
+    def close(self) -> None:
+        """End the children; a later campaign starts others."""
+        for child in self._children:
+            child.end()
+        self._children.clear()
+
+    def perform(self, jobs: Iterable[Job], timeout: float | None) -> Iterator[tuple[Run, int]]:
+        """Do the jobs, one campaign at a time; yield each run and its file's size as they end."""
+        source = iter(jobs)
+        again: list[Job] = []
+        fruitless = 0
+        said = ""
+        try:
+            while busy := self._employed(again, source, timeout):
+                wait(
+                    [child.line for child in busy],
+                    max(0.0, min(_GLANCE, *(c.due - time.monotonic() for c in busy))),
+                )
+                ended: list[tuple[Run, int]] = []
+                for child in busy:
+                    job = child.job
+                    assert job
+                    answer = child.listen(timeout)
+                    if isinstance(answer, BrokenPipeError):  # it died before the run began
+                        again.append(job)
+                        fruitless += not child.proven
+                        said = str(answer)
+                    elif isinstance(answer, BaseException):
+                        with writing(job.root):
+                            raise answer
+                    elif answer:
+                        ended.append(answer)
+                        fruitless = 0
+                if fruitless > 2:
+                    raise StudyError(
+                        f"worker processes end before they begin: {said or 'they do not say why'}"
+                    )
+                self._employed(again, source, timeout)  # before the answers are dealt with: nobody waits
+                yield from ended
+        finally:
+            for child in self._children:
+                if child.job:
+                    child.end()
+            self._children = [child for child in self._children if not child.ended]
+
+    def _employed(self, again: list[Job], source: Iterator[Job], timeout: float | None) -> list[_Child]:
+        """Give jobs to the children that have none, start others up to their number; return those at work."""
+        self._children = [child for child in self._children if not child.ended]
+        idle = [child for child in self._children if not child.job]
+        for _ in range(self._count - len(self._children) + len(idle)):
+            job = again.pop() if again else next(source, None)
+            if job is None:
+                break
+            if not idle:
+                idle.append(_Child())
+                self._children.append(idle[0])
+            idle.pop().give(job, timeout)
+        return [child for child in self._children if child.job]
+
+
+Executors: TypeAlias = Executor | Workers | int
+
+
+def attend(handle: int) -> None:
+    """Do the jobs that come over a socket until it closes; the life of a child."""
+    worker.attending = True
+    os.set_inheritable(handle, False)
+    line = Connection(handle)
+    adopt_orphans()
+    faulthandler.enable(all_threads=False)
+    versions: dict[str, str] = {}
+    while True:
+        try:
+            job: Job = line.recv()
+        except (EOFError, OSError):
+            os._exit(0)
+        if versions.setdefault(job.address, job.run.version) != job.run.version:
+            os._exit(0)  # what this process imported is out of date; another will do the job
+        with suppress(Exception):  # told by the run itself; loaded here so that no time-out pays for imports
+            worker.load(job.address)
+        kept = below()
+        line.send("begins")
+        try:
+            answer: Any = do(job, capture=True)
+        except BaseException as error:
+            answer = error
+        clean = end_all_but(kept)
+        line.send(answer)
+        if not clean:
+            os._exit(0)
+
+
+_own = threading.local()
+
+
+def elsewhere(job: Job, timeout: float | None) -> tuple[Run, bytes, bytes]:
+    """Do a job for a foreign executor, in a child that its thread keeps for the next; return its files."""
+    if not hasattr(_own, "workers"):
+        _own.workers = Workers(1)
+    folder = Path(tempfile.mkdtemp(prefix="tamis-"))
+    job = replace(job, root=folder)
+    ((run, _),) = _own.workers.perform([job], timeout)
+    path, log, work = paths(folder, run.key)
+    array, printed = path.read_bytes(), log.read_bytes() if log.exists() else b""
+    if not work.exists() and not any(work.parent.glob("*.kept")):
+        shutil.rmtree(folder, ignore_errors=True)
+    return run, array, printed
