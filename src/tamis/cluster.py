@@ -55,6 +55,7 @@ class Cluster(Executor):
                 f"no Dask scheduler at {address} ({_short(error)}); start one with `dask scheduler`, and give "
                 "the address it prints, as tcp://host:8786"
             ) from error
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what it has to say, we say in one line
         self._executor: Executor = self._client.get_executor(pure=False)
         self._expected: dict[str, str] = {}
 
