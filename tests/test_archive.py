@@ -1,11 +1,10 @@
-"""Runs as plain files and between stores: what comes back to the bit, what is refused, what is left alone."""
+"""Runs as plain files: what comes back to the bit, what is refused, what is left alone."""
 
 from __future__ import annotations
 
 import csv
 import json
 import math
-import os
 import shutil
 import subprocess
 import sys
@@ -16,54 +15,18 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from tamis import plan
 from tamis.archive import export, import_runs
 from tamis.cli import main
 from tamis.errors import StudyError
 from tamis.keys import run_key
 from tamis.simulation import Port, find
-from tamis.store import INDEX, Run, RunStore, paths
-from tamis.stores import merge
-
-MODELS = Path(__file__).parent / "models"
-STUDY = """
-tamis = 1
-[model]
-simulator = "model.py:spring"
-inputs = { law = "soft" }
-[parameters]
-k = { prior = "uniform", low = 1.0, high = 9.0 }
-[[experiment]]
-name = "pull"
-conditions = { force = 2.0 }
-observe = [ { output = "peak", how = "value", data = "pull.csv", y = "peak", noise = { kind = "known", sd = 0.1 } } ]
-[design]
-method = "lhs"
-n = 8
-[inference]
-n = 50
-"""
-MODEL = """
-import numpy as np
-import tamis
-
-@tamis.simulator(
-    outputs={"peak": "m", "t": "s", "x": "m"}, inputs={"k": tamis.Port("k", bounds=(0.0, 10.0)),
-    "law": tamis.Port("law", choices=("soft", "hard"))},
-)
-def spring(*, k, force=1.0, n=3, law="hard"):
-    if k > 8.0:
-        raise tamis.SimulationError(f"stiffness {k} breaks at {force} N")
-    t = np.linspace(0.0, 1.0, n)
-    return {"peak": force / k, "t": t, "x": force / k * np.sin(t)}
-"""
+from tamis.store import Run, RunStore, failure_groups, paths
+from tests.spring import POINTS, STUDY, run_all, write, write_study
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    (tmp_path / "model.py").write_text(MODEL)
-    (tmp_path / "study.toml").write_text(STUDY)
-    (tmp_path / "pull.csv").write_text("peak\n0.5\n")
+    write_study(tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -71,25 +34,6 @@ def folder(tmp_path, monkeypatch):
 @pytest.fixture
 def spring(folder):
     return find("model.py:spring", folder)
-
-
-def run_all(simulator, points, root: Path, worker_status="failed") -> RunStore:
-    """Fill a store as a campaign does, without one."""
-    store = RunStore(root)
-    with store.lock():
-        for point in points:
-            full = {name: point.get(name, port.default) for name, port in simulator.inputs.items()}
-            run = Run(
-                run_key(simulator, full), simulator.name, simulator.version, full, "done", 0.1, "", "abc"
-            )
-            try:
-                store.add(run, simulator.run(point, root))
-            except Exception as error:
-                store.add(Run(**{**vars(run), "status": worker_status, "error": str(error)}), None)
-    return store
-
-
-POINTS = [{"k": k, "force": f, "n": n} for k in (0.1, 1 / 3, 8.5) for f in (1e-300, 2.0) for n in (1, 4)]
 
 
 def bring(simulator, source: Path, root: Path, named=None, replace=False, fixed=None):
@@ -108,12 +52,6 @@ def contents(root: Path) -> dict[str, tuple]:
             bits = {name: (a.dtype.str, a.shape, a.tobytes()) for name, a in arrays.items()}
             found[run.key] = (run.simulator, run.version, dict(run.inputs), run.status, run.error, bits)
     return found
-
-
-def write(path: Path, *rows: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join(rows) + "\n")
-    return path
 
 
 # --- out and back
@@ -192,7 +130,7 @@ def test_a_table_of_scalars_and_a_folder_of_arrays(folder, spring):
     table = write(
         folder / "in" / "runs.csv", "young,peak,note,file", "1.5,0.25,first,a.csv", "2,0.5,second,b.npz"
     )
-    named = {"young": "input:k", "note": "", "time": "output:t"}
+    named = {"young": "k", "note": "", "time": "output:t"}
     done = bring(spring, folder / "in", folder / "runs", named, fixed={"law": "soft"})
     assert (done.added, done.fixed, done.defaults) == (2, ("law",), ("force", "n"))
     key = run_key(spring, {"k": 1.5, "law": "soft"})
@@ -208,7 +146,7 @@ HEAD = "k,peak,t,x"
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
-        (["kk,peak", "1,2"], 'row 1: unknown column "kk"; did you mean'),
+        (["kk,peak", "1,2"], r'row 1: unknown column "kk"; did you mean "k"\? \(--map kk=NAME says'),
         (["input:kk,peak", "1,2"], 'row 1: no input "kk"; did you mean "k"'),
         (["k,k,peak", "1,1,2"], "two columns give input k"),
         ([HEAD, "1,2,3"], "row 2: expected 4 cells, found 3"),
@@ -217,7 +155,7 @@ HEAD = "k,peak,t,x"
         ([HEAD, "nan,2,3,4"], "row 2: .*outside"),
         ([HEAD, "11,2,3,4"], r"row 2: .*k\" = 11 is outside \[0.0, 10.0\]"),
         ([HEAD, ",2,3,4"], 'row 2: .*input "k" has no default'),
-        ([HEAD, "1,2,3,"], 'row 2: output "x" is missing'),
+        ([HEAD, "1,2,3,"], "row 2: no value for 1 output: x; every output of"),
         ([HEAD + ",n", "1,2,3,4,2.5"], "row 2: .*whole number"),
         ([HEAD + ",law", "1,2,3,4,sof"], 'row 2: .*cannot be "sof"; did you mean "soft"'),
         ([HEAD + ",status", "1,2,3,4,fine"], 'row 2: no status "fine"'),
@@ -225,7 +163,7 @@ HEAD = "k,peak,t,x"
         ([HEAD + ",version", "1,2,3,4,7"], "row 2: a run of version 7, but the study's is"),
         ([HEAD + ",key", "1,2,3,4,abc"], "row 2: key abc is not that of these inputs"),
         ([HEAD, "1,2,3,4", "1,2,3,5"], "row 3: the inputs of row 2 with other outputs"),
-        (["k;peak;t;x", "1;2;3;4"], "expected commas"),
+        (["k;peak;t;x", "1;2;3"], "row 2: expected 4 cells, found 3"),
         ([HEAD + ",file", "1,2,,,/etc/passwd"], "not inside"),
         ([HEAD + ",file", "1,2,,,../a.csv"], "not inside"),
         ([HEAD + ",file", "1,2,,,link.csv"], "not inside"),
@@ -234,6 +172,7 @@ HEAD = "k,peak,t,x"
         ([HEAD + ",file", "1,2,3,,tx.csv"], "output t is both a column and in the file"),
         ([HEAD + ",file", "1,2,,,bad.csv"], "bad.csv, row 3: expected 2 cells"),
         ([HEAD + ",file", "1,2,,,odd.csv"], 'odd.csv: no output "tt"; did you mean "t"'),
+        ([HEAD + ",file", "1,2,,,two.csv"], "two.csv: two columns give output t"),
         ([], "is empty"),
     ],
 )
@@ -243,6 +182,7 @@ def test_a_wrong_table_is_explained_and_changes_nothing(folder, spring, rows, sa
     write(place / "tx.csv", "t,x", "1,2")
     write(place / "bad.csv", "t,x", "1,2", "3")
     write(place / "odd.csv", "tt,x", "1,2")
+    write(place / "two.csv", "t,output:t,x", "1,2,3")
     (place / "link.csv").symlink_to(folder / "a.csv")
     np.savez(place / "pickle.npz", t=np.array([{}], dtype=object), x=np.zeros(1))
     (place / "runs.csv").write_text("\n".join(rows))
@@ -252,17 +192,58 @@ def test_a_wrong_table_is_explained_and_changes_nothing(folder, spring, rows, sa
 
 
 def test_ten_faults_are_shown_and_good_rows_wait_for_the_others(folder, spring):
-    write(folder / "a.csv", HEAD, "1,2,3,4", *["x,2,3,4"] * 14)
+    write(folder / "a.csv", HEAD, "1,2,3,4", *[f"x{i},2,3,4" for i in range(14)])
     with pytest.raises(StudyError) as caught:
         bring(spring, folder / "a.csv", folder / "runs")
     assert str(caught.value).count("expected a number") == 10 and "and 4 more" in str(caught.value)
     assert not (folder / "runs").exists()
 
 
-def test_a_name_for_a_column_that_is_not_there_is_refused(folder, spring):
-    write(folder / "a.csv", HEAD, "1,2,3,4")
-    with pytest.raises(StudyError, match='no column "forze"'):
-        bring(spring, folder / "a.csv", folder / "runs", {"forze": "input:force"})
+def test_a_fault_that_rows_share_is_said_once(folder, spring):
+    write(folder / "a.csv", "k,t", *[f"{k},1" for k in (1, 2, 3, 4, 5)])
+    with pytest.raises(StudyError) as caught:
+        bring(spring, folder / "a.csv", folder / "runs")
+    (fault,) = str(caught.value).splitlines()[1:]
+    assert fault.strip().startswith(
+        "rows 2, 3, 4 and 2 more: no value for 2 outputs: peak, x; every output of"
+    )
+    write(folder / "a.csv", "k,error", "1,diverged")  # a run that failed needs none
+    assert bring(spring, folder / "a.csv", folder / "runs").failed == 1
+
+
+@pytest.mark.parametrize(
+    ("named", "said"),
+    [
+        ({"forze": "force"}, '--map: the table has no column "forze"; valid names: peak, stiff, t, x'),
+        (
+            {"k": "stiff"},
+            '--map: the table has no column "k"; the order is column=name, did you mean stiff=k?',
+        ),
+        ({"stiff": "kk"}, '--map stiff=kk: no input or output "kk"; did you mean "k"?'),
+        ({"stiff": "output:k"}, '--map stiff=output:k: no output "k"'),
+        ({"stiff": "peak"}, "two columns give output peak"),
+    ],
+)
+def test_a_wrong_map_is_explained(folder, spring, named, said):
+    write(folder / "a.csv", "stiff,peak,t,x", "1,2,3,4")
+    with pytest.raises(StudyError) as caught:
+        bring(spring, folder / "a.csv", folder / "runs", named)
+    assert said in str(caught.value)
+
+
+def test_a_map_that_only_files_could_need_is_checked_too(folder, spring):
+    write(folder / "in" / "a.csv", "t,x", "1,2")
+    write(folder / "in" / "runs.csv", "k,peak,file", "1,2,a.csv")
+    with pytest.raises(StudyError, match='--map: the table has no column "time"'):
+        bring(spring, folder / "in", folder / "runs", {"time": "t"})
+    assert not (folder / "runs").exists()
+
+
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_semicolons_and_tabs_separate_too(folder, spring, separator):
+    write(folder / "a.csv", HEAD.replace(",", separator), separator.join(("1.5", "2", "3", "4")))
+    assert bring(spring, folder / "a.csv", folder / "runs").added == 1
+    assert RunStore(folder / "runs").outputs(run_key(spring, {"k": 1.5}))["x"] == 4.0
 
 
 def test_other_outputs_are_refused_unless_told_and_failures_give_way(folder, spring):
@@ -281,138 +262,6 @@ def test_other_outputs_are_refused_unless_told_and_failures_give_way(folder, spr
         bring(spring, folder / "c.csv", folder / "runs")
 
 
-# --- one store into another
-
-
-def tree(root: Path) -> dict[str, tuple]:
-    return {
-        str(p.relative_to(root)): (p.stat().st_mtime_ns, p.read_bytes())
-        for p in root.rglob("*")
-        if p.is_file() and p.name != ".lock"
-    }
-
-
-def test_merge_copies_what_is_lacking_and_prefers_what_is_done(folder, spring):
-    ours = run_all(spring, POINTS[:6], folder / "ours")
-    theirs = run_all(spring, POINTS, folder / "theirs")
-    better = theirs.runs(status="done")[0]
-    ours.add(Run(**{**vars(better), "status": "crashed", "error": "bad luck"}), None)
-    theirs.add(Run(**{**vars(run_of(ours)), "status": "failed", "error": "bad luck"}), None)
-    key = theirs.runs(status="failed")[-1].key
-    paths(theirs.root, key)[1].write_text("what it said")
-    bad = paths(theirs.root, "f" * 32)[0]
-    bad.parent.mkdir(exist_ok=True)
-    bad.write_bytes(b"garbage")
-    theirs.close()
-    ours.close()
-    before = tree(folder / "theirs")
-    done = merge(ours, folder / "theirs")
-    assert (done.copied + done.replaced, done.conflicts, len(done.damaged)) == (7, (), 1)
-    assert tree(folder / "theirs") == before
-    assert len(ours.runs()) == 12 and ours.get(better.key) == better  # with its seconds
-    assert run_of(ours).status == "done" and ours.log(key) == "what it said"
-    assert merge(ours, folder / "theirs").copied == 0
-    assert not list((folder / "ours" / ".work").iterdir())
-
-
-def run_of(store: RunStore) -> Run:
-    return next(run for run in store.runs(status="done") if run.inputs == {**POINTS[0], "law": "hard"})
-
-
-def test_merge_keeps_ours_and_says_so_where_outputs_differ(folder, spring, capsys):
-    ours = run_all(spring, POINTS[:2], folder / "runs")
-    theirs = run_all(spring, POINTS[:3], folder / "theirs")
-    key = ours.runs()[0].key
-    changed = {**ours.outputs(key), "peak": np.array(7.0)}
-    theirs.add(theirs.get(key), changed)
-    same = theirs.runs()[0] if theirs.runs()[0].key != key else theirs.runs()[1]
-    theirs.add(
-        Run(**{**vars(same), "code": "another"}), theirs.outputs(same.key)
-    )  # other bytes, same outputs
-    ours.close()
-    theirs.close()
-    assert main(["merge", "study.toml", "theirs"]) == 1
-    said = capsys.readouterr().out
-    assert said.count("conflict, ours kept") == 1 and key in said
-    assert ours.outputs(key)["peak"] != 7.0 and len(ours) == 3
-
-
-def test_merge_refuses_itself_what_is_no_store_and_a_store_in_use(folder, spring, capsys):
-    store = run_all(spring, POINTS[:2], folder / "runs")
-    shutil.copytree(folder / "runs", folder / "copy")
-    assert main(["merge", "runs", "study.toml"]) == 2 and "into itself" in capsys.readouterr().err
-    assert main(["merge", "runs", "nowhere"]) == 2
-    with store.lock():
-        assert main(["merge", "study.toml", "copy"]) == 2
-        assert f"being written by process {os.getpid()}" in capsys.readouterr().err
-        assert main(["merge", "new", "study.toml"]) == 0  # the one that is read may be in use
-    assert len(RunStore(folder / "new")) == 2
-
-
-def test_merge_reads_a_store_without_index(folder, spring):
-    run_all(spring, POINTS, folder / "theirs").close()
-    (folder / "theirs" / INDEX).unlink()
-    assert merge(RunStore(folder / "ours"), folder / "theirs").copied == 12
-    assert not (folder / "theirs" / INDEX).exists()
-    assert [p.name for p in (folder / "theirs").glob(".lock")] == [".lock"]  # as its own writer left it
-
-
-# --- cleaning up
-
-
-def litter(folder: Path, spring) -> RunStore:
-    store = run_all(spring, POINTS, folder / "runs")
-    old = Run("0" * 32, spring.name, "old", {"k": 1.0}, "done", 1.0)
-    store.add(old, {"x": np.zeros(1000)})
-    work = store.root / ".work"
-    done, failed = store.runs(status="done")[1].key, store.runs(status="failed")[0].key
-    for name in (done, failed, "e" * 32):
-        write(work / name / "deep" / "scratch", "x" * 99)
-    write(work / f"{done}.part", "half")
-    write(store.root / "aa" / f"{'a' * 32}.log", "of no run")
-    write(store.root / "aa" / f"{'a' * 32}.npz.bad", "bad")
-    store.record(Run("b" * 32, spring.name, spring.version, {}, "done", 0.0), 1)
-    store.close()
-    return store
-
-
-def test_gc_lists_and_removes_only_when_told(folder, spring, capsys):
-    store = litter(folder, spring)
-    before = tree(folder / "runs")
-    assert main(["gc", "study.toml"]) == 0
-    said = capsys.readouterr().out
-    assert "nothing was removed" in said and tree(folder / "runs") == before
-    assert main(["gc", "study.toml", "--yes"]) == 0
-    # 5 "half\n", 100 of a working folder, 10 of a log, 4 of a bad file
-    assert "119 bytes freed" in capsys.readouterr().out
-    failed = store.runs(status="failed")[0].key
-    assert sorted(p.name for p in (store.root / ".work").iterdir()) == sorted([failed, "e" * 32])
-    assert store.get("b" * 32) is None and store.get("0" * 32) is not None and len(store) == 13
-    assert main(["gc", "study.toml", "--yes", "--failed-folders", "--orphans"]) == 0
-    assert "version old" in capsys.readouterr().out
-    assert not list((store.root / ".work").iterdir())
-    assert store.get("0" * 32) is None and len(store) == 12 and not paths(store.root, "0" * 32)[0].exists()
-    assert main(["gc", "study.toml"]) == 0 and "nothing to remove" in capsys.readouterr().out
-
-
-def test_gc_takes_no_run_for_an_orphan_while_a_study_cannot_be_read(folder, spring, capsys):
-    store = litter(folder, spring)
-    write(folder / "other.toml", "tamis = 1", "[model")
-    assert main(["gc", "study.toml", "--orphans", "--yes"]) == 2
-    assert "other.toml is not valid TOML" in capsys.readouterr().err
-    (folder / "other.toml").unlink()
-    (folder / "study.toml").unlink()
-    assert main(["gc", "runs", "--orphans", "--yes"]) == 2
-    assert store.get("0" * 32) is not None
-
-
-def test_gc_waits_for_no_campaign(folder, spring, capsys):
-    store = litter(folder, spring)
-    with store.lock():
-        assert main(["gc", "study.toml", "--yes"]) == 2
-    assert "being written by process" in capsys.readouterr().err
-
-
 # --- the verbs
 
 
@@ -423,16 +272,19 @@ def test_the_verbs_together(folder, capsys):
     assert main(["import", "study.toml", "out"]) == 0
     said = capsys.readouterr().out
     assert "8 added, 0 replaced, 0 already there" in said
-    assert "8 of them are among the 8 runs that the study's design asks for" in said
+    assert "the study's design asks for 8 runs; the table has 8" in said
     rows = list(csv.reader((folder / "out" / "runs.csv").read_text().splitlines()))
     keep = [i for i, title in enumerate(rows[0]) if title in ("k", "peak", "file", "status", "error")]
     rows = [[row[i] for i in keep] for row in rows]
     rows[0] = [{"k": "E", "peak": "p"}.get(title, title) for title in rows[0]]
     write(folder / "out" / "short.csv", *(",".join(row) for row in rows))
-    assert main(["import", "study.toml", "out/short.csv", "--map", "E=k", "--outputs", "peak=p"]) == 0
+    assert main(["import", "study.toml", "out/short.csv", "--map", "E=k", "--map", "p=peak"]) == 0
     said = capsys.readouterr().out
     assert "taken from [model.inputs]: law" in said and "simulator's defaults: force, n" in said
     assert main(["import", "study.toml", "out/short.csv", "--map", "E"]) == 2
+    assert '--map: expected column=name, found "E"' in capsys.readouterr().err
+    assert main(["import", "study.toml", "out/short.csv", "--map", "E=k", "E="]) == 2
+    assert 'column "E" is named twice' in capsys.readouterr().err
     assert main(["export", "nowhere", "there"]) == 2
 
 
@@ -440,7 +292,7 @@ def test_status_groups_failures_whatever_their_numbers(folder, spring, capsys):
     points = [{"k": 8.0 + 0.1 * i, "force": 2.0, "law": "soft"} for i in range(1, 5)]
     store = run_all(spring, points, folder / "store")
     store.add(Run("c" * 32, spring.name, spring.version, {}, "timeout", 1.0, "no answer after 60 s"), None)
-    groups = plan.failure_groups(store.runs())
+    groups = failure_groups(store.runs())
     assert [len(group) for group in groups] == [4, 1]
     assert main(["run", "study.toml", "--to", "runs", "-j", "1"]) == 0
     capsys.readouterr()
@@ -462,7 +314,7 @@ def test_status_groups_failures_whatever_their_numbers(folder, spring, capsys):
 )
 def test_numbers_do_not_tell_reasons_apart_but_names_do(one, other, alike):
     runs = [Run(str(i), "s", "1", {}, "failed", 0.0, text) for i, text in enumerate((one, other))]
-    assert (len(plan.failure_groups(runs)) == 1) == alike
+    assert (len(failure_groups(runs)) == 1) == alike
 
 
 @pytest.mark.slow

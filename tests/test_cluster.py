@@ -134,7 +134,9 @@ def test_a_run_that_fails_there_costs_its_own_run_only(machines, tmp_path):
     assert found["parent"] == ("crashed", "each of 3 workers was lost during this run")
     assert "a program's line" in store.log(runs[6].key)
     mark = machines.environment["TAMIS_TEST_MARK"]
-    until(lambda: not any("sleep 1000" in line for line in marked(mark)), 5.0, "what the runs started is ended")
+    until(
+        lambda: not any("sleep 1000" in line for line in marked(mark)), 5.0, "what the runs started is ended"
+    )
 
 
 def test_a_worker_killed_in_the_middle_is_made_good(own_machines, tmp_path):

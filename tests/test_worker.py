@@ -293,7 +293,7 @@ def test_a_script_without_a_guard_is_told_to_have_one(tmp_path):
         [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1].startswith("tamis.worker.Unguarded: a script starts a campaign")
+    assert done.stderr.splitlines()[-1].startswith("tamis.errors.Unavailable: a script starts a campaign")
     assert 'if __name__ == "__main__":' in done.stderr.splitlines()[-1]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from tamis._version import __version__
 
 _WHERE = {
-    "tamis.errors": ("TamisError", "StudyError", "SimulationError", "TamisWarning"),
+    "tamis.errors": ("TamisError", "StudyError", "SimulationError", "Unavailable", "TamisWarning"),
     "tamis.types": ("Array", "Inputs", "Outputs", "Gauss", "Table", "Event"),
     "tamis.marginals": (
         "uniform",

@@ -5,8 +5,9 @@ A table has one row a run. Its columns are called like the simulator's inputs an
 Arrays of one length are a small table of their own, others the array file itself.
 
 Bringing runs in is all or nothing: every row is read and checked before the first is written, because a
-store half filled with wrong runs is worse than none. The arrays are read once more for writing, so that a
-large import needs no more memory than its largest run. Files that a table names must lie in its folder.
+store half filled with wrong runs is worse than none. A fault that many rows share is said once. The arrays
+are read once more for writing, so that a large import needs no more memory than its largest run. Files that a
+table names must lie in its folder.
 """
 
 from __future__ import annotations
@@ -152,40 +153,57 @@ class _Table:
         self.fixed = fixed
         self.base = base
         self.named = named
-        self.faults: list[str] = []
-        self.used: set[str] = set()
+        self.faults: dict[str, list[int]] = {}  # what is wrong, and in which rows
         header, self.lines = _read_csv(path)
+        self.used = set(header)
         self.columns = [self._meaning(title) for title in header]
         self.inputs = [name for role, name in self.columns if role == "input"]
         self._check_once([column for column in self.columns if column[1]])
+        if ("", "file") not in self.columns:
+            self.check_map()
+
+    def blame(self, text: str, row: int) -> None:
+        """Note a fault of a row."""
+        self.faults.setdefault(text, []).append(row)
 
     def _check_once(self, columns: Sequence[tuple[str, str]]) -> None:
         for role, name in sorted({column for column in columns if columns.count(column) > 1}):
-            self.faults.append(f"row 1: two columns give {role or 'column'} {name}")
+            self.blame(f"two columns give {role or 'column'} {name}", 1)
+
+    def check_map(self) -> None:
+        """Refuse a map of columns that were met nowhere; often it is the wrong way round."""
+        ports = {*self.simulator.inputs, *self.simulator.outputs}
+        for column in sorted(self.named.keys() - self.used):
+            name = self.named[column]
+            swapped = column in ports and name in self.used - ports
+            order = f"; the order is column=name, did you mean {name}={column}?"
+            hint = order if swapped else nearest(column, self.used)
+            raise StudyError(f'--map: the table has no column "{column}"{hint}')
 
     def _meaning(self, title: str) -> tuple[str, str]:
         """Return what a column holds: its role and its name, both empty if it is to be left out."""
-        self.used.add(title)
-        title = self.named.get(title, title)
-        role, colon, name = title.partition(":")
+        meant = self.named.get(title, title)
+        said = f"--map {title}={meant}: " if title in self.named else ""
+        role, colon, name = meant.partition(":")
         ports = {"input": self.simulator.inputs, "output": self.simulator.outputs}
         if colon and role in ports:
-            if name not in ports[role]:
-                self.faults.append(f'row 1: no {role} "{name}"{nearest(name, ports[role])}')
-                return "", ""
-            return role, name
-        if title in RECORD:
-            return "", title
-        roles = [role for role, names in ports.items() if title in names]
+            if name in ports[role]:
+                return role, name
+            self.blame(f'{said}no {role} "{name}"{nearest(name, ports[role])}', 1)
+            return "", ""
+        if meant in RECORD:
+            return "", meant
+        roles = [role for role, names in ports.items() if meant in names]
         if len(roles) == 1:
-            return roles[0], title
+            return roles[0], meant
+        valid = [*ports["input"], *ports["output"], *RECORD]
         if roles:
-            self.faults.append(
-                f'row 1: "{title}" is an input and an output; write input:{title} or output:{title}'
-            )
-        elif title:
-            valid = [*ports["input"], *ports["output"], *RECORD]
-            self.faults.append(f'row 1: unknown column "{title}"{nearest(title, valid)}')
+            self.blame(f'{said}"{meant}" is an input and an output; write input:{meant} or output:{meant}', 1)
+        elif said and meant:
+            self.blame(f'{said}no input or output "{meant}"{nearest(meant, valid)}', 1)
+        elif meant:
+            how = f"(--map {title}=NAME says what it is, --map {title}= leaves it out)"
+            self.blame(f'unknown column "{title}"{nearest(title, valid)} {how}', 1)
         return "", ""
 
     def rows(self) -> Iterator[_Row]:
@@ -196,7 +214,7 @@ class _Table:
                     raise StudyError(f"expected {len(self.columns)} cells, found {len(cells)}")
                 yield self._row(number, dict(zip(self.columns, cells, strict=True)))
             except (StudyError, SimulationError, OSError) as error:
-                self.faults.append(f"row {number}: {error}")
+                self.blame(str(error), number)
 
     def _row(self, number: int, cells: Mapping[tuple[str, str], str]) -> _Row:
         said = {name: cells.get(("", name), "") for name in RECORD}
@@ -258,9 +276,13 @@ class _Table:
             if found:
                 raise StudyError(f"a run with status {row.run.status} has no outputs; leave them empty")
             return {}
+        lacking = [name for name in self.simulator.outputs if name not in found]
+        if lacking:
+            raise StudyError(
+                f"no value for {counted(len(lacking), 'output')}: {', '.join(lacking)}; every output of "
+                f"{self.simulator.name} is needed, as a column or in the file that the column `file` names"
+            )
         for name in self.simulator.outputs:
-            if name not in found:
-                raise StudyError(f'output "{name}" is missing: neither a column nor in a file')
             if found[name].dtype.kind in "fc" and not np.isfinite(found[name]).all():
                 raise StudyError(f'output "{name}" is not finite everywhere; give status failed and an error')
         return {name: found[name] for name in self.simulator.outputs}
@@ -278,6 +300,8 @@ class _Table:
             name = self.named.get(title, title).removeprefix("output:")
             if name and name not in self.simulator.outputs:
                 raise StudyError(f'{path.name}: no output "{name}"{nearest(name, self.simulator.outputs)}')
+            if name in found:
+                raise StudyError(f"{path.name}: two columns give output {name}")
             if name:
                 found[name] = array
         return found
@@ -285,23 +309,36 @@ class _Table:
     def fail(self) -> None:
         """Raise if there are faults."""
         if self.faults:
-            shown = "\n  ".join(self.faults[:_SHOWN])
-            more = f"\n  and {len(self.faults) - _SHOWN} more" if len(self.faults) > _SHOWN else ""
-            raise StudyError(f'"{self.path}": nothing was imported\n  {shown}{more}')
+            shown = [f"{_rows(rows)}: {text}" for text, rows in self.faults.items()][:_SHOWN]
+            more = [f"and {len(self.faults) - _SHOWN} more"] if len(self.faults) > _SHOWN else []
+            raise StudyError("\n  ".join([f'"{self.path}": nothing was imported', *shown, *more]))
+
+
+def _rows(numbers: Sequence[int]) -> str:
+    if len(numbers) == 1:
+        return f"row {numbers[0]}"
+    more = f" and {len(numbers) - 3} more" if len(numbers) > 3 else ""
+    return f"rows {', '.join(map(str, numbers[:3]))}{more}"
+
+
+def counted(number: int, what: str) -> str:
+    """Return a number of things in words: 1 run, 2 runs."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _read_csv(path: Path) -> tuple[list[str], list[list[str]]]:
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            lines = [[cell.strip() for cell in line] for line in csv.reader(file, strict=True) if line]
+            separator = max(",;\t", key=file.readline().count)
+            file.seek(0)
+            reader = csv.reader(file, delimiter=separator, strict=True)
+            lines = [[cell.strip() for cell in line] for line in reader if line]
     except FileNotFoundError:
         raise StudyError(f'no file "{path}"') from None
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise StudyError(f'"{path}" cannot be read as a table: {error}') from error
     if not lines:
         raise StudyError(f'"{path}" is empty; expected a row of names, then one row a run')
-    if len(lines[0]) == 1 and re.search("[;\t]", lines[0][0]):
-        raise StudyError(f'"{path}": expected commas between the columns, found {lines[0][0]!r}')
     return lines[0], lines[1:]
 
 
@@ -356,7 +393,8 @@ def import_runs(
     base
         Folder from which file names among the inputs start.
     named
-        What columns mean that are called otherwise: ``input:x``, ``output:x``, or nothing to leave one out.
+        What columns mean that are called otherwise: the name of an input or output, ``input:x`` or ``output:x``
+        where it is both, or nothing to leave one out.
     replace
         Replace runs that the store already has with other outputs, which are refused otherwise.
     """
@@ -366,21 +404,19 @@ def import_runs(
     for row in table.rows():
         first = rows.setdefault(row.run.key, row)
         if first is not row and not alike(table.outputs(first), table.outputs(row)):
-            table.faults.append(f"row {row.number}: the inputs of row {first.number} with other outputs")
-    unused = sorted(named.keys() - table.used)
-    if unused:
-        table.faults.insert(0, f'no column "{unused[0]}"{nearest(unused[0], table.used)}')
+            table.blame(f"the inputs of row {first.number} with other outputs", row.number)
     table.fail()
+    table.check_map()
     with store.lock():
         old = store.recover(list(rows))
         todo = [row for key, row in rows.items() if key not in old or _differs(table, row, old[key], store)]
         over = [row for row in todo if row.run.key in old]
         if not replace:
-            table.faults += [
-                f"row {row.number}: the store has this run with other outputs; --replace prefers the table's"
-                for row in over
-                if old[row.run.key].status == "done"
-            ]
+            for row in over:
+                if old[row.run.key].status == "done":
+                    table.blame(
+                        "the store has this run with other outputs; --replace prefers the table's", row.number
+                    )
             table.fail()
         for row in todo:
             store.add(row.run, table.outputs(row))

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from tamis import worker
-from tamis.errors import SimulationError, StudyError, TamisWarning
+from tamis.errors import SimulationError, StudyError, TamisWarning, Unavailable
 from tamis.keys import digest, filled, spelled
 from tamis.pool import Executors, Workers, elsewhere
 from tamis.simulation import Simulator, find
@@ -68,7 +68,7 @@ def evaluate(
         counts ``failed``, ``left``, ``stored`` and, once known, ``seconds_left``.
     """
     if worker.importing:
-        raise worker.Unguarded(
+        raise Unavailable(
             "a script starts a campaign while a worker process imports it; start it below "
             '`if __name__ == "__main__":`'
         )

@@ -129,24 +129,23 @@ def _parser() -> argparse.ArgumentParser:
 def _store_verbs(add: Callable[..., argparse.ArgumentParser]) -> None:
     text = "a study file, or a folder of runs"
     sub = add("import", import_, "Bring existing runs of a study's simulator into its run store.")
-    sub.epilog = "example: tamis import study.toml old.csv --map E=young run_id= --outputs z=height,t=time"
+    sub.epilog = "example: tamis import study.toml old.csv --map young=E pmax=peak run_id="
     sub.add_argument("study", type=Path, metavar="STUDY")
     sub.add_argument(
         "source",
         type=Path,
         metavar="FILE.csv|FOLDER",
-        help="one row a run, columns called like inputs and outputs; or a folder with runs.csv, whose column "
-        "`file` names each run's arrays",
+        help="one row a run, columns called like the inputs and all outputs; or a folder with runs.csv, whose "
+        "column `file` names each run's arrays",
     )
     sub.add_argument(
         "--map",
         nargs="+",
+        action="extend",
         default=[],
-        metavar="column=input",
-        help="columns called otherwise; `column=` leaves one out",
-    )
-    sub.add_argument(
-        "--outputs", default="", metavar="name=column,...", help="outputs whose columns are called otherwise"
+        metavar="column=name",
+        help="columns called otherwise than their input or output (input:x or output:x if x is both); "
+        "`column=` leaves one out",
     )
     sub.add_argument("--replace", action="store_true", help="prefer the table where the store differs")
 
@@ -318,8 +317,7 @@ def import_(arguments: argparse.Namespace) -> int:
     """Bring existing runs in."""
     from tamis.stores import print_import
 
-    outputs = [pair for pair in arguments.outputs.split(",") if pair]
-    return print_import(arguments.study, arguments.source, arguments.map, outputs, arguments.replace)
+    return print_import(arguments.study, arguments.source, arguments.map, arguments.replace)
 
 
 def export(arguments: argparse.Namespace) -> int:

@@ -17,6 +17,10 @@ class StudyError(TamisError):
     """The request is wrong: a study file, a data file, a name, a unit."""
 
 
+class Unavailable(StudyError):
+    """What every run needs is not there, such as a server: no point would fare better, so the campaign stops."""
+
+
 class SimulationError(TamisError):
     """A simulator says that the physics failed (divergence, no convergence); a datum, not an accident."""
 

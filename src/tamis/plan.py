@@ -6,10 +6,8 @@ that needs is imported inside functions.
 
 from __future__ import annotations
 
-import re
 import tempfile
 import time
-from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +18,7 @@ from tamis.errors import SimulationError, StudyError
 from tamis.files import load_arrays
 from tamis.keys import run_key
 from tamis.simulation import explained
-from tamis.store import Run, RunStore, paths
+from tamis.store import Run, RunStore, failure_groups, paths
 from tamis.study.reader import Raw, read, read_manifest, stage_hashes, up_to_date
 from tamis.terminal import duration, say, table
 from tamis.types import Value
@@ -31,7 +29,6 @@ if TYPE_CHECKING:
     from tamis.study.series import Series
 
 _GROUPS = 5  # kinds of failure that are shown
-_FIGURE = re.compile(r"(?<![\w.])[-+]?(\d+\.?\d*([eE][-+]?\d+)?|nan\b|inf\b)")
 
 
 def print_plan(path: Path) -> int:
@@ -172,21 +169,33 @@ def _print_one(raw: Raw) -> None:
     root = raw.base / "runs"
     if not root.is_dir():
         return
-    asked = _asked(raw)
+    asked, sampled = _asked(raw), _sampled(raw)
     with RunStore(root) as store:
-        stored = store.get_many(asked)
+        stored, drawn = store.get_many(asked), store.get_many(sampled)
     done = [run for run in stored.values() if run.status == "done"]
     left = len(asked) - len(stored)
     spent = [run.seconds for run in done if run.seconds == run.seconds]
     rest = f", about {duration(left * sum(spent) / len(spent))} of one core left" if left and spent else ""
     say(f"runs: {len(done)} done, {len(stored) - len(done)} failed, {left} left{rest}")
-    groups = failure_groups([stored[key] for key in asked if key in stored])
+    if drawn:
+        failed = sum(run.status != "done" for run in drawn.values())
+        say(f"runs of the sampler: {len(drawn) - failed} done, {failed} failed")
+    groups = failure_groups({**stored, **drawn}.values())
     for group in groups[:_GROUPS]:
         _print_failures(root, group)
     if len(groups) > _GROUPS:
         say(f"  and {sum(map(len, groups[_GROUPS:]))} failures of {len(groups) - _GROUPS} other kinds")
     if groups:
         say(f"once the cause is removed: tamis run {raw.path} --retry-failed")
+
+
+def _sampled(raw: Raw) -> list[str]:
+    """Return the keys of the runs that sampling has asked for so far."""
+    known = raw.results / f"sampled-{stage_hashes(raw)['posterior'][:12]}.txt"
+    if known.is_file():
+        return sorted(set(known.read_text().split()))
+    known = raw.results / "sampled.npz"
+    return [str(key) for key in load_arrays(known)["keys"]] if known.is_file() else []
 
 
 def _asked(raw: Raw) -> list[str]:
@@ -205,15 +214,6 @@ def _asked(raw: Raw) -> list[str]:
     study = build(raw)
     points = design_inputs(study) if study.experiments else []
     return list(dict.fromkeys(run_key(study.simulator, point) for point in points))
-
-
-def failure_groups(runs: Iterable[Run]) -> list[list[Run]]:
-    """Group the runs that failed by their reason, whatever the numbers in it; the largest group first."""
-    groups: dict[tuple[str, str], list[Run]] = {}
-    for run in runs:
-        if run.status != "done":
-            groups.setdefault((run.status, _FIGURE.sub("#", run.error)), []).append(run)
-    return sorted(groups.values(), key=len, reverse=True)
 
 
 def _print_failures(root: Path, group: list[Run]) -> None:

@@ -120,7 +120,7 @@ class _Child:
             error = f"the process ended during the run: {_ending(code)}"
             run = replace(run, status="crashed", seconds=math.nan, error=error)
         with writing(root):
-            return run, conclude(root, run, {}, f"{run.error}\n")
+            return run, conclude(root, run, {}, f"{run.error}\n{_last_words(paths(root, run.key)[2])}")
 
     @property
     def ended(self) -> bool:
@@ -135,6 +135,16 @@ class _Child:
             kill_tree(self.process.pid, self._mark)
             self.process.wait()
             reaper().tell("-", self.process.pid, self._mark)
+
+
+def _last_words(work: Path) -> str:
+    """Return the ends of what an external program printed; its adapter can no longer do so."""
+    words = ""
+    for path in (work / "stdout", work / "stderr"):
+        with suppress(OSError):
+            printed = path.read_bytes()[-65536:].decode(errors="replace").strip()
+            words += f"{path.name}:\n{printed}\n" if printed else ""
+    return words
 
 
 def _ending(code: int | None) -> str:

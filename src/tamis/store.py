@@ -21,6 +21,7 @@ import io
 import json
 import math
 import os
+import re
 import socket
 import sqlite3
 import warnings
@@ -39,6 +40,7 @@ from tamis.types import Inputs, Outputs
 Status: TypeAlias = Literal["done", "failed", "crashed", "timeout"]
 
 INDEX = "runs.sqlite"
+_FIGURE = re.compile(r"(?<![\w.])[-+]?(\d+\.?\d*([eE][-+]?\d+)?|nan\b|inf\b)")
 FORMAT = 1
 _COLUMNS = "key, simulator, version, inputs, status, seconds, error, code, bytes"
 _SCHEMA = f"""
@@ -69,6 +71,20 @@ class Run:
     seconds: float
     error: str = ""
     code: str = ""
+
+
+def failure_groups(runs: Iterable[Run]) -> list[list[Run]]:
+    """Group the runs that failed by their reason, whatever the numbers in it; the largest group first."""
+    groups: dict[tuple[str, str], list[Run]] = {}
+    for run in runs:
+        if run.status != "done":
+            groups.setdefault(reason(run), []).append(run)
+    return sorted(groups.values(), key=len, reverse=True)
+
+
+def reason(run: Run) -> tuple[str, str]:
+    """Return how a run ended and why, whatever the numbers in it."""
+    return run.status, _FIGURE.sub("#", run.error)
 
 
 def write_array_file(path: Path, run: Run, outputs: Outputs) -> int:

@@ -12,12 +12,13 @@ import math
 import os
 import shutil
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
-from tamis.archive import KEY, alike, export, import_runs
+from tamis.archive import KEY, alike, counted, export, import_runs
 from tamis.errors import StudyError
 from tamis.store import (
     FORMAT,
@@ -42,10 +43,13 @@ def store_folder(path: Path) -> Path:
     if path.is_dir() and ((path / INDEX).exists() or any(path.glob("??/*.npz"))):
         return path
     if path.suffix == ".toml" or (path / "study.toml").is_file():
-        return read(path).path.resolve().parent / "runs"
-    if path.is_dir() and (path / "runs").is_dir():
+        raw = read(path)
+        if "tamis" in raw.tables:
+            return raw.path.resolve().parent / "runs"
+    elif path.is_dir() and (path / "runs").is_dir():
         return path / "runs"
-    raise StudyError(f'"{path}" is neither a study file nor a folder of runs')
+    what = "is neither a study nor a run store" if path.exists() else "does not exist"
+    raise StudyError(f'"{path}" {what}; name a study file, its folder, or a folder of runs')
 
 
 def _existing(path: Path) -> Path:
@@ -55,18 +59,19 @@ def _existing(path: Path) -> Path:
     return root
 
 
-def print_import(
-    path: Path, source: Path, inputs: Iterable[str], outputs: Iterable[str], replace: bool
-) -> int:
-    """Bring existing runs into a study's store; ``inputs`` are column=input, ``outputs`` name=column."""
+def print_import(path: Path, source: Path, pairs: Iterable[str], replace: bool) -> int:
+    """Bring existing runs into a study's store; ``pairs`` are column=name."""
     from tamis.study.build import build
     from tamis.study.stages import design_inputs
 
-    named = {}
-    for column, name in (_pair(text, "column=input") for text in inputs):
-        named[column] = f"input:{name}" if name else ""
-    for name, column in (_pair(text, "name=column") for text in outputs):
-        named[column] = f"output:{name}"
+    named: dict[str, str] = {}
+    for pair in pairs:
+        column, _, name = (part.strip() for part in pair.rpartition("="))
+        if not column:
+            raise StudyError(f'--map: expected column=name, found "{pair}"')
+        if column in named:
+            raise StudyError(f'--map: column "{column}" is named twice')
+        named[column] = name
     study = build(read(path))
     with RunStore(study.runs) as store:
         done = import_runs(
@@ -80,7 +85,7 @@ def print_import(
         )
     known = len(done.keys) - done.added - done.replaced
     say(
-        f"{len(done.keys)} runs of {study.simulator.name}, {done.failed} of them failed: "
+        f"{counted(len(done.keys), 'run')} of {study.simulator.name} ({done.failed} failed): "
         f"{done.added} added, {done.replaced} replaced, {known} already there"
     )
     if done.fixed:
@@ -92,23 +97,16 @@ def print_import(
 
         asked = {run_key(study.simulator, point) for point in design_inputs(study)}
         say(
-            f"{len(asked & set(done.keys))} of them are among the {len(asked)} runs that the study's design asks for"
+            f"the study's design asks for {counted(len(asked), 'run')}; the table has {len(asked & set(done.keys))}"
         )
     return 0
-
-
-def _pair(text: str, form: str) -> tuple[str, str]:
-    left, equals, right = text.partition("=")
-    if not equals or not left:
-        raise StudyError(f'"{text}": expected {form}')
-    return left.strip(), right.strip()
 
 
 def print_export(path: Path, folder: Path, status: Status | None, simulator: str | None) -> int:
     """Write a store's runs as plain files."""
     with RunStore(_existing(path)) as store:
         n = export(store, folder, simulator=simulator, status=status)
-    say(f"{n} runs in {folder / 'runs.csv'}")
+    say(f"{counted(n, 'run')} in {folder / 'runs.csv'}")
     return 0
 
 
@@ -120,7 +118,10 @@ def print_merge(into: Path, sources: Sequence[Path]) -> int:
     with RunStore(into if new or _empty(into) else store_folder(into)) as store, store.lock():
         for root in roots:
             done = merge(store, root)
-            say(f"{root}: {done.copied} runs copied, {done.replaced} in place of failed ones")
+            say(
+                f"{root}: {counted(done.copied, 'run')} copied, "
+                f"{counted(done.replaced, 'failed run')} replaced, {done.known} already there"
+            )
             for text in done.damaged:
                 say(f"  damaged, left out: {text}")
             for key in done.conflicts[:_SHOWN]:
@@ -128,8 +129,8 @@ def print_merge(into: Path, sources: Sequence[Path]) -> int:
             conflicts += len(done.conflicts)
     if conflicts:
         say(
-            f"{conflicts} runs have the same inputs and different outputs: the simulator depends on something "
-            "that is not an input (the machine, a library, the clock), or its version was not raised"
+            f"{counted(conflicts, 'run')} with the same inputs and different outputs: the simulator depends on "
+            "something that is not an input (the machine, a library, the clock), or its version was not raised"
         )
     return 1 if conflicts else 0
 
@@ -140,10 +141,11 @@ def _empty(path: Path) -> bool:
 
 @dataclass(frozen=True)
 class Merged:
-    """What came from one store: runs copied and failures replaced; runs that differ; files left out."""
+    """What came from one store: runs copied, failures replaced, runs known; runs that differ; files left out."""
 
     copied: int
     replaced: int
+    known: int
     conflicts: tuple[str, ...]
     damaged: tuple[str, ...]
 
@@ -154,7 +156,7 @@ def merge(into: RunStore, source: Path) -> Merged:
         raise StudyError(f'"{source}" cannot be merged into itself')
     found = {path.stem: path for path in sorted(source.glob("??/*.npz")) if KEY.fullmatch(path.stem)}
     seconds = _seconds(source)
-    copied, replaced = 0, 0
+    copied, replaced, known = 0, 0, 0
     conflicts, damaged = [], []
     with into.lock():
         ours = into.recover(list(found))
@@ -165,17 +167,19 @@ def merge(into: RunStore, source: Path) -> Merged:
                     _copy(into, path, seconds)
                     copied += 1
                 elif mine.read_bytes() == path.read_bytes() or read_record(path).status != "done":
-                    continue
+                    known += 1
                 elif ours[key].status != "done":
                     _copy(into, path, seconds)
                     replaced += 1
                 elif not alike(read_arrays(mine), read_arrays(path)):
                     conflicts.append(key)
+                else:
+                    known += 1
             except FileNotFoundError:  # removed since it was listed
                 continue
             except Damaged as error:
                 damaged.append(f"{path}: {error}")
-    return Merged(copied, replaced, tuple(conflicts), tuple(damaged))
+    return Merged(copied, replaced, known, tuple(conflicts), tuple(damaged))
 
 
 def _seconds(root: Path) -> dict[str, float]:
@@ -238,7 +242,10 @@ class Pile:
         return len(self.files) or len(self.keys)
 
 
-def garbage(store: RunStore, needed: set[tuple[str, str]] | None) -> list[Pile]:
+Needed: TypeAlias = Mapping[tuple[str, str], str]  # name and version of a simulator -> a study that uses it
+
+
+def garbage(store: RunStore, needed: Needed | None) -> list[Pile]:
     """List what a store could do without; runs of simulators not ``needed``, if that is known."""
     root, work = store.root, store.root / ".work"
     on_disk = {path.stem for path in root.glob("??/*.npz") if KEY.fullmatch(path.stem)}
@@ -248,11 +255,9 @@ def garbage(store: RunStore, needed: set[tuple[str, str]] | None) -> list[Pile]:
     for path in (*work.glob("*.part"), *work.glob("*.log"), root / f"{INDEX}.new"):
         if path.exists():
             half.add(path)
-    done, failed = (
-        Pile("working folders of finished runs"),
-        Pile("... of failed or unfinished runs", "--failed-folders"),
-    )
-    kept = Pile("... kept on request (keep = true)", "--failed-folders")
+    done = Pile("working folders of finished runs")
+    failed = Pile("working folders of failed or unfinished runs", "--failed-folders")
+    kept = Pile("working folders kept on request (keep = true)", "--failed-folders")
     for folder in work.glob("*/"):
         over = folder.name in runs and runs[folder.name].status == "done"
         (kept if folder.suffix == ".kept" else done if over else failed).add(folder)
@@ -273,7 +278,7 @@ def _array(root: Path, key: str) -> Path:
     return paths(root, key)[0]
 
 
-def _orphans(root: Path, runs: Iterable[Run], needed: set[tuple[str, str]] | None) -> list[Pile]:
+def _orphans(root: Path, runs: Iterable[Run], needed: Needed | None) -> list[Pile]:
     piles: dict[tuple[str, str], Pile] = {}
     for run in runs:
         of = run.simulator, run.version
@@ -289,18 +294,20 @@ def print_gc(path: Path, *, yes: bool, failed_folders: bool, orphans: bool) -> i
     root = _existing(path)
     asked = {"", *(["--failed-folders"] if failed_folders else []), *(["--orphans"] if orphans else [])}
     with RunStore(root) as store, store.lock():
-        piles = [pile for pile in garbage(store, _needed(root.parent) if orphans else None) if pile.count]
+        needed = _needed(root.parent) if orphans else None
+        piles = [pile for pile in garbage(store, needed) if pile.count]
         going = [pile for pile in piles if pile.option in asked]
         freed = sum(pile.bytes for pile in going)
         rows = [
-            (p.what, p.count, f"{p.bytes:,}", "" if p in going else f"kept; {p.option} removes them")
-            for p in piles
+            (p.what, p.count, _size(p.bytes), "" if p in going else f"kept unless {p.option}") for p in piles
         ]
         if rows:
-            table(("what", "number", "bytes", ""), rows)
+            table(("what", "number", "size", ""), rows)
+        for text in _emptied(store, needed or {}):
+            say(f"warning: {text}")
         if not yes:
             say(
-                f"{freed:,} bytes can be freed; nothing was removed, --yes does it"
+                f"{_size(freed)} can be freed; nothing was removed, --yes does it"
                 if going
                 else "nothing to remove"
             )
@@ -310,12 +317,30 @@ def print_gc(path: Path, *, yes: bool, failed_folders: bool, orphans: bool) -> i
                 for file in pile.files:
                     shutil.rmtree(file) if file.is_dir() and not file.is_symlink() else file.unlink()
         store.forget(key for pile in going for key in pile.keys)
-    say(f"{freed:,} bytes freed")
+    say(f"{_size(freed)} freed")
     return 0
 
 
-def _needed(folder: Path) -> set[tuple[str, str]]:
-    """Return name and version of the simulators that the studies of a folder use."""
+def _size(number: int) -> str:
+    if number < 1000:
+        return counted(number, "byte")
+    power = min(int(math.log10(number)) // 3, 3)
+    return f"{number / 1000**power:.1f} {('kB', 'MB', 'GB')[power - 1]}"
+
+
+def _emptied(store: RunStore, needed: Needed) -> Iterator[str]:
+    """Say which studies have only runs of other versions, all of them orphans."""
+    have = {(run.simulator, run.version) for run in store.runs()}
+    for (name, version), study in needed.items():
+        if (name, version) not in have and name in {simulator for simulator, _ in have}:
+            yield (
+                f"this leaves {study} without any run: its simulator {name} is now version {version}, "
+                "edited since the runs were made"
+            )
+
+
+def _needed(folder: Path) -> Needed:
+    """Return the simulators that the studies of a folder use."""
     from tamis.study.build import build
 
     files = [read(path) for path in sorted(folder.glob("*.toml"))]
@@ -323,5 +348,5 @@ def _needed(folder: Path) -> set[tuple[str, str]]:
     found: list[Raw] = [raw for raw in files if "tamis" in raw.tables and raw.path.resolve() not in extended]
     if not found:
         raise StudyError(f'no study in "{folder}": every run would be an orphan')
-    simulators = [build(raw).simulator for raw in found]
-    return {(simulator.name, simulator.version) for simulator in simulators}
+    simulators = [(raw.path.name, build(raw).simulator) for raw in found]
+    return {(simulator.name, simulator.version): study for study, simulator in simulators}

@@ -25,7 +25,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tamis.errors import SimulationError, StudyError
+from tamis.errors import SimulationError, StudyError, Unavailable
 from tamis.simulation import Simulator, find
 from tamis.store import Run, paths, write_array_file
 from tamis.types import Inputs, Outputs
@@ -51,10 +51,6 @@ class Job:
     max_output: float = math.inf  # megabytes
 
 
-class Unguarded(StudyError):
-    """A script starts a campaign whenever it is imported, also by the workers of that campaign."""
-
-
 def do(job: Job, simulator: Simulator | None = None, *, capture: bool = False) -> tuple[Run, int]:
     """Run one job and write its files; return the run and the size of its array file.
 
@@ -77,7 +73,7 @@ def _perform(job: Job, simulator: Simulator | None, work: Path) -> tuple[Run, Ou
     try:
         outputs = _arrays(_checked(job, simulator or load(job.address)).run(job.inputs, work), job.max_output)
         run = job.run
-    except Unguarded:
+    except Unavailable:
         raise
     except SimulationError as error:
         run = replace(job.run, status="failed", error=_line(error, work))

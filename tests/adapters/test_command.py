@@ -338,11 +338,16 @@ def test_a_shell_tells_signals_and_missing_programs_apart(base, work):
 
 def test_a_study_loads_where_the_program_is_missing(base, work):
     program = solver(base, run=["no_such_program", "deck.txt"])
-    assert 'the program "no_such_program" is not on PATH' in program.missing()
-    with pytest.raises(StudyError, match=r"not on PATH .*; install it"):
+    assert program.missing() == (
+        'run: the program "no_such_program" is not on PATH; install it, or extend PATH'
+    )
+    with pytest.raises(StudyError, match="not on PATH; install it"):
         program.run({}, work)
     assert 'write "./solver.py"' in solver(base, run=["solver.py"]).missing()
-    assert "does not exist" in solver(base, run=["./nothing"]).missing()
+    assert solver(base, run=["./solvr.py"]).missing() == (
+        f'run: there is no program "{base}/solvr.py"; did you mean "solver.py"?'
+    )
+    assert "there is no program" in solver(base, run=["bin/solver.py"]).missing()
     (base / "solver.py").chmod(0o644)
     assert "is not executable" in solver(base).missing()
     (base / "empty").write_text("")
@@ -354,8 +359,8 @@ def test_a_study_loads_where_the_program_is_missing(base, work):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"run": "./solver.py"}, "run: expected a list"),
-        ({"run": ["./solver.py"], "shell": True}, "run: expected one string"),
+        ({"run": "./solver.py @a@"}, 'run: expected a list, run = ["./solver.py", "@a@"], or shell = true'),
+        ({"run": ["./solver.py"], "shell": True}, "run: with shell = true, expected one string"),
         ({"run": []}, "run: expected a list"),
         ({"inputs": {"a": {"defualt": 1.0}}}, 'inputs.a: unknown key "defualt"; did you mean "default"?'),
         ({"inputs": {"a": {"kind": "choice"}}}, "a choice needs its words"),
@@ -406,6 +411,7 @@ def test_a_campaign_records_failures_and_keeps_their_folders(base, tmp_path):
     assert "negative jacobian" in runs[1].error and "\n" not in runs[1].error
     assert store.log(runs[0].key) == "" and not paths(store.root, runs[0].key)[2].exists()
     assert "trouble: hang" in (paths(store.root, runs[4].key)[2] / "stderr").read_text()
+    assert "trouble: hang" in store.log(runs[4].key)
 
 
 @pytest.mark.parametrize("executor", [0, 1])

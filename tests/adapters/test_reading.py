@@ -44,7 +44,7 @@ def test_tables(tmp_path):
 @pytest.mark.parametrize(
     ("text", "table", "message"),
     [
-        ("1 2\n3\n", {"column": 1}, "out.dat, line 2: expected 2 numbers as on line 1, found 1"),
+        ("1 2\n3\n", {"column": 1}, "out.dat, line 2: found 1 number, but 2 on line 1"),
         ("1 2\n", {"column": 3}, "line 1: no column 3, the line has 2"),
         ("text\n", {"column": 1}, "no line of numbers"),
         ("", {"column": 1}, "no line of numbers"),
@@ -54,7 +54,7 @@ def test_tables(tmp_path):
         ("1 1e999\n", {"column": 2}, "not a finite number"),
         ("1 2\n", {"column": 1, "after": "TIP"}, 'no line contains "TIP"'),
         ("TIP\nheader\n1 2\n", {"column": 1, "after": "TIP"}, "no line of numbers directly after line 1"),
-        (GROWING, {"column": 1}, "line 13: expected 2 numbers as on line 3, found 3"),
+        (GROWING, {"column": 1}, "line 13: found 3 numbers, but 2 on line 3"),
         ("no\n", {"format": "last"}, "no line has a number"),
         ("E = 1\nE = nan\n", {"format": "last"}, "line 2: not a finite number"),
         ("E = 1\nE = *****\n", {"format": "last"}, "line 2: not a finite number"),

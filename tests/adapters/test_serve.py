@@ -180,7 +180,7 @@ def test_a_port_that_is_taken_is_said(capsys: pytest.CaptureFixture[str]) -> Non
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         assert main(["serve", f"{MODELS}/plain.py:line", "--port", port]) == 2
-    assert "choose another --port" in capsys.readouterr().err
+    assert capsys.readouterr().err == f"error: port {port} is in use; choose another with --port\n"
 
 
 def test_a_study_file_is_served_with_its_fixed_inputs(tmp_path: Path) -> None:
@@ -245,6 +245,16 @@ def test_a_model_that_misbehaves_costs_its_own_request(trouble: Served, how: str
     assert status == 500
     assert answer["error"]["type"] == kind and message in answer["error"]["message"]
     assert trouble.evaluate("trouble", [1.0]) == (200, {"output": [[1.0, 2.0]]})
+
+
+def test_an_input_outside_its_bounds_is_an_answer_about_the_physics() -> None:
+    with serving("dem.impact", "--inputs", "speed,mu", "-j", "1") as served:
+        assert served.ask("/Info")[1]["models"] == ["dem.impact"]
+        status, answer = served.evaluate("dem.impact", [2.0, 5.0])
+        assert (status, answer["error"]["type"]) == (500, "InvalidOutput")
+        assert '"mu" = 5 is outside [0.0, 2.0]' in answer["error"]["message"]
+        status, answer = served.evaluate("dem.impact", [2.0])
+        assert status == 400 and "expected 2 numbers, found 1" in answer["error"]["message"]
 
 
 def test_evaluations_run_side_by_side() -> None:
@@ -344,6 +354,11 @@ def test_wrong_doors_are_closed(
 ) -> None:
     found, answer = line.ask(path, GOOD if method == "POST" else None, method=method, headers=headers)
     assert found == status and answer["error"]["message"]
+
+
+def test_what_curl_sends_by_itself_is_refused_with_the_words_that_help(line: Served) -> None:
+    answer = line.ask("/Evaluate", GOOD, headers={"Content-Type": "application/x-www-form-urlencoded"})[1]
+    assert "curl -H 'Content-Type: application/json'" in answer["error"]["message"]
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1", "127.0.0.1", "[::1]", "[::1]:4242"])

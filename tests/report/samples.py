@@ -253,6 +253,7 @@ def results(folder: Path = Path("results"), **changes: Any) -> Results:
         "study": study(),
         "folder": folder,
         "design": design(),
+        "sampled": (),
         "posterior": posterior(),
         "panels": panels(),
         "worries": worries,

@@ -33,7 +33,7 @@ from types import FrameType
 from typing import Any, Literal, TypeAlias
 
 from tamis.adapters.reading import Read, confined, read_all, reading
-from tamis.errors import SimulationError, StudyError, nearest
+from tamis.errors import SimulationError, StudyError, Unavailable, nearest
 from tamis.simulation import Port, complete, described, find
 from tamis.types import Inputs, Outputs, Value
 
@@ -95,7 +95,7 @@ class Command:
         values = _words(self, complete(self, inputs))
         for path, stamp in self.stamps.items():
             if _stamp(path) != stamp:
-                raise StudyError(f'"{path}" has changed since the study was loaded; start again')
+                raise Unavailable(f'"{path}" has changed since the study was loaded; start again')
         arguments = self._arguments(values)
         workdir = workdir.resolve()
         for read in self.reads.values():
@@ -120,7 +120,7 @@ class Command:
         program, *rest = (_filled(text, values) for text in self.line)
         found = _located(program, self.base)
         if found is None:
-            raise StudyError(_absent(program, self.base))
+            raise Unavailable(_absent(program, self.base))
         return [found, *rest]
 
     def _judge(self, code: int, workdir: Path) -> None:
@@ -132,7 +132,7 @@ class Command:
                 f"{self.name} was ended by {signal.Signals(number).name}{_last_words(workdir)}"
             )
         if self.shell and code in (126, 127):
-            raise StudyError(f"the shell cannot start what the study asks for{_last_words(workdir)}")
+            raise Unavailable(f"the shell cannot start what the study asks for{_last_words(workdir)}")
         wanted = " or ".join(map(str, self.exit_codes))
         raise SimulationError(f"{self.name} ended with exit code {code}, not {wanted}{_last_words(workdir)}")
 
@@ -195,12 +195,7 @@ def from_table(base: str, table: Mapping[str, Any]) -> Command:
     shell = bool(table.get("shell", False))
     line = table["run"]
     if shell != isinstance(line, str) or not line:
-        expected = (
-            'one string, as in run = "solver input.dat > out.txt"'
-            if shell
-            else 'a list, as in ["ccx", "beam"]'
-        )
-        raise StudyError(f"run: expected {expected}, found {line!r}")
+        raise StudyError(f"run: {_wanted(line, shell)}")
     words = [line] if isinstance(line, str) else list(line)
     inputs = {name: _port(name, port, folder) for name, port in table["inputs"].items()}
     reads = {name: reading(f"outputs.{name}", read) for name, read in table["outputs"].items()}
@@ -250,6 +245,17 @@ def from_table(base: str, table: Mapping[str, Any]) -> Command:
         keep=bool(table.get("keep", False)),
         stamps={path: _stamp(path) for path in [*copies.values(), *own]},
     )
+
+
+def _wanted(line: str | Sequence[str], shell: bool) -> str:
+    if shell:
+        return f'with shell = true, expected one string, as in "solver in.dat > out.txt", found {line!r}'
+    if isinstance(line, str) and line.split():
+        words = json.dumps(line.split(), ensure_ascii=False)
+        return (
+            f"expected a list, run = {words}, or shell = true for a line that a shell reads; found {line!r}"
+        )
+    return f'expected a list, as in ["ccx", "beam"], found {line!r}'
 
 
 def _port(name: str, table: Mapping[str, Any], base: Path) -> Port:
@@ -393,10 +399,17 @@ def _located(program: str, base: Path) -> str | None:
 def _absent(program: str, base: Path) -> str:
     path = base / program
     if "/" in program:
-        what = "is not executable: chmod +x" if path.is_file() else "does not exist"
-        return f'the program "{path}" {what}'
-    beside = f'; for the file beside the study write "./{program}"' if path.is_file() else ""
-    return f'the program "{program}" is not on PATH ({os.environ.get("PATH", "")}){beside}; install it, or extend PATH'
+        if path.is_file():
+            return f'run: the program "{path}" is not executable; chmod +x makes it so'
+        beside = (
+            [other.name for other in path.parent.iterdir() if other.is_file()] if path.parent.is_dir() else []
+        )
+        return f'run: there is no program "{path}"{nearest(path.name, beside)}'
+    if path.is_file():
+        return (
+            f'run: the program "{program}" is not on PATH; for the file beside the study write "./{program}"'
+        )
+    return f'run: the program "{program}" is not on PATH; install it, or extend PATH'
 
 
 def _cleared(workdir: Path, name: str) -> Path:
@@ -425,7 +438,7 @@ def _executed(arguments: list[str], workdir: Path) -> int:
                 )
             return process.wait()
         except OSError as error:
-            raise StudyError(f'cannot start "{arguments[0]}": {error.strerror}') from error
+            raise Unavailable(f'cannot start "{arguments[0]}": {error.strerror}') from error
         finally:
             if process is not None and process.returncode is None:  # interrupted: it must not go on alone
                 process.terminate()

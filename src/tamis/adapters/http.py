@@ -30,7 +30,7 @@ from urllib.parse import SplitResult, urlsplit
 
 import numpy as np
 
-from tamis.errors import SimulationError, StudyError, nearest
+from tamis.errors import SimulationError, StudyError, Unavailable, nearest
 from tamis.simulation import Port, complete, described, find
 from tamis.types import Array, Inputs, Outputs
 
@@ -46,6 +46,10 @@ _mine = threading.local()  # connections that wait for the next request of this 
 
 class _NoAnswer(Exception):
     """Nothing usable came back; worth asking again."""
+
+
+class _NoConnection(_NoAnswer):
+    """Nobody listens there."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,31 +113,33 @@ class HttpModel:
         offered = self._ask("Info", None)
         if offered.get("protocolVersion") != PROTOCOL:
             spoken = offered.get("protocolVersion")
-            raise StudyError(f"{self.url} speaks version {spoken} of UM-Bridge; expected {PROTOCOL}")
+            raise Unavailable(f"{self.url} speaks version {spoken} of UM-Bridge; expected {PROTOCOL}")
         models = [str(model) for model in offered.get("models") or ()]
         if self.name not in models:
-            raise StudyError(f'{self.url} has no model "{self.name}"{nearest(self.name, models)}')
+            raise Unavailable(f'{self.url} has no model "{self.name}"{nearest(self.name, models)}')
         what = {"name": self.name, "config": self.config}
         about = self._ask("ModelInfo", {"name": self.name, "tamis": True})
         if not about.get("support", {}).get("Evaluate"):
-            raise StudyError(f'model "{self.name}" at {self.url} cannot be evaluated (it offers no Evaluate)')
+            raise Unavailable(
+                f'model "{self.name}" at {self.url} cannot be evaluated (it offers no Evaluate)'
+            )
         sizes = self._numbers("inputSizes", self._ask("InputSizes", what))
         if sum(sizes) != len(self.inputs):
             names = [str(port.get("name")) for port in about.get("tamis", {}).get("inputs", ())]
             there = f" ({', '.join(names)})" if names else ""
-            raise StudyError(
+            raise Unavailable(
                 f'model "{self.name}" at {self.url} takes {sum(sizes)} numbers{there}, the table names '
                 f"{len(self.inputs)} ({', '.join(self.inputs)}); name all, in the server's order"
             )
         lengths = self._numbers("outputSizes", self._ask("OutputSizes", what))
         for name, (vector, item) in self.places.items():
             if vector > len(lengths):
-                raise StudyError(
+                raise Unavailable(
                     f'output {name}: there is no vector {vector}; model "{self.name}" at {self.url} answers with '
                     f"{len(lengths)}, counted from 1"
                 )
             if item is not None and item > lengths[vector - 1]:
-                raise StudyError(
+                raise Unavailable(
                     f"output {name}: there is no item {item}; vector {vector} has {lengths[vector - 1]} numbers, "
                     "counted from 1"
                 )
@@ -142,7 +148,7 @@ class HttpModel:
     def _numbers(self, key: str, answer: Mapping[str, Any]) -> tuple[int, ...]:
         sizes = answer.get(key)
         if not isinstance(sizes, list) or not all(type(size) is int and size >= 0 for size in sizes):
-            raise StudyError(f'{self.url}: expected a list of whole numbers under "{key}"')
+            raise Unavailable(f'{self.url}: expected a list of whole numbers under "{key}"')
         return tuple(sizes)
 
     def _ask(self, what: str, body: Mapping[str, Any] | None) -> Mapping[str, Any]:
@@ -152,11 +158,14 @@ class HttpModel:
             try:
                 return _understood(self.url, *_exchanged(server, what, content))
             except _NoAnswer as error:
-                reason = str(error)
+                reason, down = str(error), isinstance(error, _NoConnection)
             if attempt < self.retries:
                 time.sleep(_PAUSE_SECONDS * 2**attempt)
         tries = f" ({self.retries + 1} attempts)" if self.retries else ""
-        raise StudyError(f"no answer from {self.url}: {reason}{tries}; is the server running there?")
+        text = f"no answer from {self.url}: {reason}{tries}"
+        if down:
+            raise Unavailable(f"{text}; start the server, the same command goes on")
+        raise StudyError(text)
 
 
 def http_model(
@@ -288,7 +297,11 @@ def _exchanged(server: SplitResult, what: str, content: bytes | None) -> tuple[i
                 return _over(old, kept, server, what, content)
             except ConnectionError:  # the server closed it meanwhile
                 old.close()
-        return _over(_connected(server), kept, server, what, content)
+        try:
+            new = _connected(server)
+        except OSError as error:
+            raise _NoConnection(f"{error.strerror or error}") from error
+        return _over(new, kept, server, what, content)
     except (OSError, http.client.HTTPException) as error:
         raise _NoAnswer(" ".join(f"{type(error).__name__}: {error}".split())) from error
 

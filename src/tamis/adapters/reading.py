@@ -161,6 +161,10 @@ def _numbers(line: str) -> list[float] | None:
     return None
 
 
+def _counted(number: int) -> str:
+    return "1 number" if number == 1 else f"{number} numbers"
+
+
 def _rows(lines: list[str], read: Read) -> Array:
     first, block = 0, read.after is not None
     if read.after is not None:
@@ -180,10 +184,12 @@ def _rows(lines: list[str], read: Read) -> Array:
             width, width_line = len(row), i
         if len(row) != width:
             raise SimulationError(
-                f"{read.file}, line {i}: expected {width} numbers as on line {width_line}, found {len(row)}"
+                f"{read.file}, line {i}: found {_counted(len(row))}, but {width} on line {width_line}"
             )
         if column > width:
-            raise SimulationError(f"{read.file}, line {i}: no column {column}, the line has {width} numbers")
+            raise SimulationError(
+                f"{read.file}, line {i}: no column {column}, the line has {_counted(width)}"
+            )
         if not math.isfinite(row[column - 1]):
             raise SimulationError(
                 f'{read.file}, line {i}, column {column}: not a finite number: "{line.strip()}"'

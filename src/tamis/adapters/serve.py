@@ -16,6 +16,7 @@ who asks for them, with ``"tamis": true`` in the request.
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import math
 import os
@@ -294,7 +295,8 @@ async def _body(request: Request, offered: Offer) -> dict[str, Any]:
     """Read a request as an object that names the model served."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in _TYPES:
-        raise Refused("InvalidInput", f'expected application/json, found "{_short(kind)}"', 415)
+        how = "write curl -H 'Content-Type: application/json'"
+        raise Refused("InvalidInput", f'expected application/json, found "{_short(kind)}"; {how}', 415)
     content = bytearray()
     try:
         async with asyncio.timeout(_BODY_SECONDS):
@@ -338,7 +340,8 @@ def _vector(given: Any, size: int) -> list[float]:
     if not isinstance(given, list) or len(given) != 1 or not isinstance(given[0], list):
         raise StudyError('expected a list of one vector under "input"')
     if len(given[0]) != size:
-        raise StudyError(f"input vector: expected {size} numbers, found {len(given[0])}")
+        what = "number" if size == 1 else "numbers"
+        raise StudyError(f"input vector: expected {size} {what}, found {len(given[0])}")
     return [_number(f"input vector, number {i}", value) for i, value in enumerate(given[0], 1)]
 
 
@@ -445,6 +448,8 @@ def _listening(host: str, port: int) -> socket.socket:
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # inherited: 40 ms less an answer
         return listener
     except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise StudyError(f"port {port} is in use; choose another with --port") from error
         raise StudyError(
             f"cannot listen at {host}, port {port}: {error}; choose another --port or --host"
         ) from error

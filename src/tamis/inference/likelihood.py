@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -20,7 +21,7 @@ from tamis.experiment import Experiment
 from tamis.pool import Executors
 from tamis.simulation import Batched, Simulator, batched
 from tamis.space import Space
-from tamis.store import RunStore
+from tamis.store import RunStore, paths
 from tamis.types import Array, Gauss, Inputs, Value
 
 
@@ -49,6 +50,7 @@ class Direct:
     on_crash: Literal["stop", "reject"] = "stop"
     retry_failed: bool = False
     max_output: float = 256.0
+    record: Path | None = None  # file to which the keys of all runs asked for are added
 
     @property
     def needs(self) -> set[str]:
@@ -107,7 +109,7 @@ def _fitting(term: Direct, i: int, block: Array) -> Array:
     """Return an observation's numbers if there are as many as expected."""
     observation = term.experiment.observations[i]
     if block.shape[1] != observation.size:
-        raise SimulationError(
+        raise StudyError(
             f"{term.experiment.name}, {observation.label or i}: the model gives {block.shape[1]} numbers where "
             f'{observation.size} are expected; a signal is observed with how = "at"'
         )
@@ -143,24 +145,42 @@ def _through_store(terms: Sequence[Direct], points: Sequence[Array]) -> list[Arr
         max_output=first.max_output,
         retry_failed=first.retry_failed,
     )
+    if first.record:
+        first.record.parent.mkdir(parents=True, exist_ok=True)
+        with first.record.open("a") as file:
+            file.writelines(f"{run.key}\n" for run in runs)
     for run in runs:
         if run.status in ("crashed", "timeout") and first.on_crash == "stop":
+            values = (
+                f"{k} = {v:.6g}" if isinstance(v, float) else f"{k} = {v}" for k, v in run.inputs.items()
+            )
+            log = paths(first.store.root, run.key)[1]
             raise TamisError(
-                f"{first.simulator.name} {run.status} at {dict(run.inputs)}: {run.error}; "
-                'mend it, or set [inference] on_crash = "reject" to give such points likelihood zero'
+                f"{first.simulator.name}: {run.status} at {', '.join(values)}: {run.error} (log: {log}); "
+                'mend it and go on with --retry-failed, or set [inference] on_crash = "reject" to give such points '
+                "likelihood zero"
             )
     answers = []
     k = 0
     for term, x in zip(terms, points, strict=True):
         rows = np.full((len(x), sum(o.size for o in term.experiment.observations)), np.nan)
+        odd = []  # runs that give other numbers than observed; some are failed rows, all are a wrong study
         for i in range(len(x)):
             if runs[k].status == "done":
                 outputs = first.store.outputs(runs[k].key, tuple(term.needs))
-                # a run that does not span the data, or gives other numbers than observed, is a failed row
-                with suppress(SimulationError):
+                with suppress(SimulationError):  # a run that does not span the data is a failed row
                     blocks = [o.observable(outputs)[None] for o in term.experiment.observations]
-                    rows[i] = np.hstack([_fitting(term, j, block) for j, block in enumerate(blocks)])[0]
+                    if all(
+                        b.shape[1] == o.size
+                        for b, o in zip(blocks, term.experiment.observations, strict=True)
+                    ):
+                        rows[i] = np.hstack(blocks)[0]
+                    else:
+                        odd.append(blocks)
             k += 1
+        if odd and np.isnan(rows).all():
+            for j, block in enumerate(odd[0]):
+                _fitting(term, j, block)
         answers.append(rows)
     return answers
 

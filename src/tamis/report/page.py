@@ -40,7 +40,8 @@ from tamis.report.tables import (
     with_error,
     with_interval,
 )
-from tamis.types import Array, Table
+from tamis.store import Run, failure_groups
+from tamis.types import Table
 
 if TYPE_CHECKING:
     from tamis.inference.posterior import Posterior
@@ -307,10 +308,10 @@ def runs(results: Results) -> list[Block]:
     if design is None or not design.runs:
         return []
     numbers = figures.run_numbers(design)
-    blocks: list[Block] = [_status_grid(design)]
+    blocks: list[Block] = [_status_grid(design, results.sampled)]
     caption = "Time taken by one run of the simulator."
     blocks.append(Picture("durations", figures.durations_figure(design), caption, {"runs": numbers}))
-    blocks += _failures(design)
+    blocks += _failures(design, results.sampled)
     if design.names:
         caption = "Points of the design in the space of the inputs that vary"
         caption += f" (the first {figures.MAPPED})." if len(design.names) > figures.MAPPED else "."
@@ -323,10 +324,11 @@ _LISTED = 12  # tests named one by one
 _STATUS = ("done", "failed", "crashed", "timeout")
 
 
-def _status_grid(design: DesignRuns) -> Grid:
+def _status_grid(design: DesignRuns, sampled: Sequence[Run]) -> Grid:
     columns = ("test", "runs", *_STATUS, "time in all")
     rows: list[tuple[Any, ...]] = []
-    for name, made in zip(design.experiments, design.runs, strict=True):
+    of_sampler = [("sampler", sampled)] if sampled else []
+    for name, made in [*zip(design.experiments, design.runs, strict=True), *of_sampler]:
         found = Counter(str(run.status) for run in made)
         time = float(np.nansum([run.seconds for run in made]))
         rows.append((name, len(made), *(found[status] for status in _STATUS), time))
@@ -337,19 +339,21 @@ def _status_grid(design: DesignRuns) -> Grid:
     return grid(columns, shown, name="run-counts", numbers=Table(columns, tuple(rows)), caption=caption)
 
 
-def _failures(design: DesignRuns) -> list[Block]:
-    grouped: dict[tuple[str, str], list[tuple[str, Array]]] = {}
-    for name, made in zip(design.experiments, design.runs, strict=True):
-        for point, run in enumerate(made):
-            if run.status != "done":
-                grouped.setdefault((run.status, run.error), []).append((name, design.x[point]))
-    if not grouped:
+def _failures(design: DesignRuns, sampled: Sequence[Run]) -> list[Block]:
+    where = {run.key: "sampler" for run in sampled}
+    where |= {
+        run.key: name for name, made in zip(design.experiments, design.runs, strict=True) for run in made
+    }
+    groups = failure_groups([*(run for made in design.runs for run in made), *sampled])
+    if not groups:
         return [Text("Every run ended well.")]
     rows = []
-    for (status, reason), cases in sorted(grouped.items(), key=lambda item: -len(item[1])):
-        name, x = cases[0]
-        first = ", ".join(f"{n} = {plain(float(v))}" for n, v in zip(design.names, x, strict=True))
-        rows.append((status, reason or "no reason given", count(len(cases)), f"{name}: {first}"))
+    for group in groups:
+        first = group[0]
+        at = ", ".join(f"{n} = {plain(float(first.inputs[n]))}" for n in design.names)
+        rows.append(
+            (first.status, first.error or "no reason given", count(len(group)), f"{where[first.key]}: {at}")
+        )
     return [Heading("Failed runs by reason"), grid(("status", "reason", "runs", "for instance"), rows)]
 
 

@@ -118,6 +118,7 @@ class Results:
     study: Study
     folder: Path
     design: DesignRuns | None
+    sampled: tuple[Run, ...]  # what sampling asked the simulator for; none through a batch door
     posterior: Posterior | None
     panels: tuple[Panel, ...] | None
     worries: tuple[Worry, ...]

@@ -105,6 +105,7 @@ class Study:
         store: RunStore | None = None,
         executor: Executors = 1,
         retry_failed: bool = False,
+        record: Path | None = None,
     ) -> Direct:
         """Return the simulator as a forward model of one experiment.
 
@@ -128,6 +129,7 @@ class Study:
             self.settings.on_crash,
             retry_failed,
             self.settings.max_output,
+            record,
         )
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
 
 from tamis.inference.posterior import Posterior
+from tamis.store import Run, failure_groups, reason
 from tamis.study.artifacts import DesignRuns, Panel, Worry
 
 _EDGE = 0.02  # the outermost part of the prior at each end ...
@@ -18,6 +18,7 @@ _FEW_DRAWS = 400  # effective draws below which the tails of an interval are poo
 
 def worries(
     design: DesignRuns | None,
+    sampled: Sequence[Run],
     posterior: Posterior | None,
     panels: Sequence[Panel] | None,
     heard: Sequence[str],
@@ -25,7 +26,9 @@ def worries(
     """Collect everything a reader of the results should worry about, the serious first."""
     found = [Worry(text) for text in heard if "sampler did not mix" not in text]  # told below, in our words
     if design is not None:
-        found += _failed_runs(design)
+        runs = [run for row in design.runs for run in row]
+        found += _failed_runs("design runs", runs)
+        found += _failed_runs("runs of the sampler", sampled, runs)
     if posterior is not None:
         found += _sampler(posterior)
         found += _leaning(posterior, () if design is None else design.names)
@@ -35,17 +38,25 @@ def worries(
     return sorted(found, key=lambda worry: not worry.serious)
 
 
-def _failed_runs(design: DesignRuns) -> list[Worry]:
-    runs = [run for row in design.runs for run in row]
-    bad = [run for run in runs if run.status != "done"]
-    if not bad:
+def _failed_runs(what: str, runs: Sequence[Run], before: Sequence[Run] | None = None) -> list[Worry]:
+    """Tell of failures; those that the runs before gave no reason to expect may have bent the posterior."""
+    groups = failure_groups(runs)
+    if not groups:
         return []
-    reason, times = Counter(run.error.split("\n")[0][:120] for run in bad).most_common(1)[0]
-    share = len(bad) / len(runs)
-    text = (
-        f"{len(bad)} of {len(runs)} design runs failed ({share:.0%}); most often: {reason} ({times} times)."
-    )
-    return [Worry(text, serious=share > 0.2)]
+    bad = sum(map(len, groups))
+    share = bad / len(runs)
+    most, example = len(groups[0]), shortened(groups[0][0].error)
+    text = f"{bad} of {len(runs)} {what} failed ({share:.0%}); most often ({most}): {example}."
+    known = {reason(run) for run in before or ()}
+    new = before is not None and any(reason(group[0]) not in known for group in groups)
+    if new:
+        text += " No run of the design failed so; a point that fails has likelihood zero."
+    return [Worry(text, serious=new or share > 0.2)]
+
+
+def shortened(text: str, most: int = 120) -> str:
+    """Cut a sentence between two words."""
+    return text if len(text) <= most else text[:most].rpartition(" ")[0] + " ..."
 
 
 def _sampler(posterior: Posterior) -> list[Worry]:

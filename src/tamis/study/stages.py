@@ -11,6 +11,7 @@ import json
 import platform
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -78,6 +79,12 @@ def run(
             warnings.simplefilter("always", TamisWarning)
             if current.get("runs") and _lost(study, store):
                 current["runs"] = False
+        if (
+            retry_failed
+            and current.get("posterior")
+            and any(r.status != "done" for r in _sampled(study, store))
+        ):
+            current |= {stage: False for stage in ("posterior", "prediction", "report") if stage in current}
         for stage, is_current in current.items():
             if is_current and not (retry_failed and stage == "runs"):
                 continue
@@ -192,6 +199,12 @@ def run_observables(context: Context) -> None:
     for i, (experiment, keys) in enumerate(zip(study.experiments, table, strict=True)):
         runs = _stored(context.store, keys)
         y, good = observe(experiment, runs, context.store)
+        if not any(run.status == "done" for run in runs):
+            reason, times = Counter(run.error for run in runs).most_common(1)[0]
+            raise TamisError(
+                f"{experiment.name}: all {len(runs)} runs of the design failed, {times} of them with: {reason}. "
+                "`tamis status` shows where; once the cause is removed, --retry-failed runs them again"
+            )
         found |= {f"{i}.y": y, f"{i}.good": good}
         done = [run for run, fine in zip(runs, good, strict=True) if run.status == "done" and not fine]
         _warn_unobserved(experiment, done, context.store, hopeless=not good.any())
@@ -202,7 +215,7 @@ def _warn_unobserved(experiment: Experiment, runs: list[Run], store: RunStore, *
     """Warn of runs that ended well but do not give the numbers observed, for instance because they are too short."""
     reasons = list(failures(experiment, runs, store).values())
     if reasons and hopeless:
-        raise StudyError(f"no run can be compared with the data: {reasons[0]}")
+        raise StudyError(f"{experiment.name}: no run can be compared with the data: {reasons[0]}")
     if reasons:
         text = f"{len(reasons)} runs cannot be compared with the data; for instance {reasons[0]}."
         warnings.warn(f"{experiment.name}: {text}", TamisWarning, stacklevel=2)
@@ -212,6 +225,13 @@ def _lost(study: Study, store: RunStore) -> bool:
     """Say whether a run that the results stand on has gone from the store, or is damaged there."""
     keys = {str(key) for key in load_arrays(study.results / "runs.npz")["keys"].ravel()}
     return len(store.recover(sorted(keys))) < len(keys)
+
+
+def _sampled(study: Study, store: RunStore) -> tuple[Run, ...]:
+    """Return the runs that sampling asked for, none where the simulator has a batch door."""
+    path = study.results / "sampled.npz"
+    keys = [str(key) for key in load_arrays(path)["keys"]] if path.is_file() else []
+    return tuple(store.get_many(keys).values())
 
 
 def _stored(store: RunStore, keys: Array) -> list[Run]:
@@ -245,7 +265,12 @@ def run_posterior(context: Context) -> None:
     study = context.study
     check_affordable(study)
     tests = [e for s in study.series if s.use == "calibrate" for e in s.experiments]
-    terms = tuple((e, study.forward(e, context.store, context.executor, context.retry_failed)) for e in tests)
+    asked = study.results / f"sampled-{context.hashes['posterior'][:12]}.txt"
+    for stale in set(study.results.glob("sampled-*.txt")) - {asked}:
+        stale.unlink()
+    terms = tuple(
+        (e, study.forward(e, context.store, context.executor, context.retry_failed, asked)) for e in tests
+    )
     checkpoint = study.results / f"checkpoint-{context.hashes['posterior'][:12]}.npz"
     for stale in set(study.results.glob("checkpoint-*.npz")) - {checkpoint}:
         stale.unlink()
@@ -257,7 +282,11 @@ def run_posterior(context: Context) -> None:
         checkpoint=checkpoint,
         progress=context.progress,
     )
+    (study.results / "sampled.npz").unlink(missing_ok=True)
+    if asked.exists():
+        save_arrays(study.results / "sampled.npz", {"keys": np.array(sorted(set(asked.read_text().split())))})
     posterior.save(study.results / "posterior.npz")
+    asked.unlink(missing_ok=True)
     checkpoint.unlink(missing_ok=True)
 
 
@@ -317,11 +346,14 @@ def results(study: Study, manifest: dict[str, Any] | None = None) -> Results:
     heard = [
         text for stage in fresh for text in manifest.get("stages", {}).get(stage, {}).get("warnings", [])
     ]
-    found = tuple(worries(found_design, posterior, panels, sorted(heard)))
+    with RunStore(study.runs) as store:
+        sampled = _sampled(study, store) if posterior else ()
+    found = tuple(worries(found_design, sampled, posterior, panels, sorted(heard)))
     return Results(
         study,
         study.results,
         found_design,
+        sampled,
         posterior,
         panels,
         found,
