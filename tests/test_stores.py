@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tamis import stores
 from tamis.cli import main
 from tamis.simulation import find
 from tamis.store import INDEX, Run, RunStore, paths
 from tamis.stores import merge
+from tamis.terminal import size
 from tests.spring import POINTS, run_all, write, write_study
 
 
@@ -182,10 +182,10 @@ def test_gc_warns_before_a_study_loses_all_its_runs(folder, spring, capsys):
 
 @pytest.mark.parametrize(
     ("number", "words"),
-    [(1, "1 byte"), (999, "999 bytes"), (1000, "1.0 kB"), (2.5e6, "2.5 MB"), (3e12, "3000.0 GB")],
+    [(1, "1 B"), (999, "999 B"), (1000, "1 kB"), (2.5e6, "2.5 MB"), (3e12, "3 TB")],
 )
 def test_sizes_in_words(number, words):
-    assert stores._size(int(number)) == words
+    assert size(int(number)) == words
 
 
 def test_gc_waits_for_no_campaign(folder, spring, capsys):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,8 @@ exit codes: 0 done, 1 the computation says no, 2 the request was wrong, 130 inte
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb and return its exit code."""
     arguments = _parser().parse_args(argv)
+    with suppress(ValueError):  # not in the main thread; batch systems end a job by SIGTERM
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         verb: Callable[[argparse.Namespace], int] = arguments.verb
         return verb(arguments)

@@ -20,7 +20,7 @@ from tamis.keys import run_key
 from tamis.simulation import explained
 from tamis.store import Run, RunStore, failure_groups, paths
 from tamis.study.reader import Raw, read, read_manifest, stage_hashes, up_to_date
-from tamis.terminal import duration, say, table
+from tamis.terminal import duration, say, size, table
 from tamis.types import Value
 
 if TYPE_CHECKING:
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from tamis.study.series import Series
 
 _GROUPS = 5  # kinds of failure that are shown
+_DEPTH = 4  # levels of folders in which studies are looked for
+_RECORD = 1500  # bytes of a run's record and of its row in the index
+_BLOCK = 4096  # in which disks count
 
 
 def print_plan(path: Path) -> int:
@@ -42,11 +45,11 @@ def print_plan(path: Path) -> int:
     table(("parameter", "unit", "role", "5 % of prior", "95 %"), roles)
     tests = [(s.name, s.use, len(s.experiments), _numbers(s)) for s in study.series]
     table(("series", "use", "conditions", "numbers observed"), tests)
-    seconds, size = _one_point(study)
+    seconds, each = _one_point(study)
     n = study.settings.n_design * study.settings.replicates * len(study.experiments)
-    say(f"one run takes {duration(seconds)} and leaves {size / 1024:.0f} kB")
+    say(f"one run takes {duration(seconds)} and leaves {size(each)}")
     if n:
-        say(f"design: {n} runs, about {duration(n * seconds)} on one core, {n * size / 1e6:.1f} MB stored")
+        say(f"design: {n} runs, about {duration(n * seconds)} on one core, {size(n * each)} stored")
     _print_sampling(study, seconds)
     _print_states(raw)
     return 0
@@ -95,7 +98,8 @@ def _one_point(study: Study) -> tuple[float, int]:
                 f"{experiment.name}, {observation.label}: the model gives {len(found)} numbers, "
                 f"the data {observation.size}"
             )
-    return seconds, sum(array.nbytes for array in outputs.values())
+    stored = _RECORD + sum(array.nbytes for array in outputs.values())
+    return seconds, -(-stored // _BLOCK) * _BLOCK
 
 
 def _print_sampling(study: Study, seconds: float) -> None:
@@ -108,7 +112,11 @@ def _print_sampling(study: Study, seconds: float) -> None:
     runs = sampled_runs(study)
     if runs is not None:
         check_affordable(study)
-        say(f"posterior: about {runs:,} runs, every one stored: {duration(runs * seconds)} on one core")
+        few = runs // 2
+        say(
+            f"posterior: about {few:,} to {runs:,} runs, every one stored: "
+            f"{duration(few * seconds)} to {duration(runs * seconds)} on one core"
+        )
         return
     forwards = [study.forward(e) for e in tests]
     calls = CALLS_A_SAMPLE * study.settings.n_samples
@@ -153,7 +161,7 @@ def print_status(path: Path | None) -> int:
 def _studies(folder: Path) -> list[Raw]:
     """Return every study below a folder: what names a simulator, and is not merely extended by others."""
     read_in: list[Raw] = []
-    for path in sorted(folder.rglob("*.toml")):
+    for path in sorted(path for depth in range(_DEPTH) for path in folder.glob("*/" * depth + "*.toml")):
         if not any(part.startswith(".") for part in path.parts):
             with suppress(StudyError):
                 raw = read(path)

@@ -33,7 +33,7 @@ from tamis.store import (
     writing,
 )
 from tamis.study.reader import Raw, read
-from tamis.terminal import say, table
+from tamis.terminal import say, size, table
 
 _SHOWN = 10
 
@@ -299,7 +299,7 @@ def print_gc(path: Path, *, yes: bool, failed_folders: bool, orphans: bool) -> i
         going = [pile for pile in piles if pile.option in asked]
         freed = sum(pile.bytes for pile in going)
         rows = [
-            (p.what, p.count, _size(p.bytes), "" if p in going else f"kept unless {p.option}") for p in piles
+            (p.what, p.count, size(p.bytes), "" if p in going else f"kept unless {p.option}") for p in piles
         ]
         if rows:
             table(("what", "number", "size", ""), rows)
@@ -307,7 +307,7 @@ def print_gc(path: Path, *, yes: bool, failed_folders: bool, orphans: bool) -> i
             say(f"warning: {text}")
         if not yes:
             say(
-                f"{_size(freed)} can be freed; nothing was removed, --yes does it"
+                f"{size(freed)} can be freed; nothing was removed, --yes does it"
                 if going
                 else "nothing to remove"
             )
@@ -317,15 +317,8 @@ def print_gc(path: Path, *, yes: bool, failed_folders: bool, orphans: bool) -> i
                 for file in pile.files:
                     shutil.rmtree(file) if file.is_dir() and not file.is_symlink() else file.unlink()
         store.forget(key for pile in going for key in pile.keys)
-    say(f"{_size(freed)} freed")
+    say(f"{size(freed)} freed")
     return 0
-
-
-def _size(number: int) -> str:
-    if number < 1000:
-        return counted(number, "byte")
-    power = min(int(math.log10(number)) // 3, 3)
-    return f"{number / 1000**power:.1f} {('kB', 'MB', 'GB')[power - 1]}"
 
 
 def _emptied(store: RunStore, needed: Needed) -> Iterator[str]:

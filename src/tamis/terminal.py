@@ -138,3 +138,12 @@ def _cell(value: Any) -> str:
     if value is None or (isinstance(value, float) and value != value):
         return "–"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def size(number: float) -> str:
+    """Write a number of bytes as people say it."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if number < 1000:
+            return f"{number:.3g} {unit}"
+        number /= 1000
+    return f"{number:.3g} TB"

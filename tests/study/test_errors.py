@@ -207,7 +207,7 @@ def test_sampling_a_slow_simulator_directly_is_priced_and_refused(ball, capsys):
         assert "would store about 220,000 runs, more than 100,000" in capsys.readouterr().err
     path = edited(ball, "n = 2000", "n = 20")
     assert main(["check", str(path)]) == 0
-    assert "about 2,200 runs, every one stored" in capsys.readouterr().out
+    assert "about 1,100 to 2,200 runs, every one stored" in capsys.readouterr().out
 
 
 def test_one_typo_one_line(ball):

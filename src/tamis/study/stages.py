@@ -381,7 +381,11 @@ def _provenance(manifest: dict[str, Any], study: Study) -> dict[str, Any]:
         "schema": 1,
         "study": study.path.name,
         "seed": study.seed,
-        "simulator": {"name": study.simulator.name, "version": study.simulator.version},
+        "simulator": {
+            "name": study.simulator.name,
+            "version": study.simulator.version,
+            "what": getattr(study.simulator, "doc", "").split("\n")[0],
+        },
         "python": platform.python_version(),
         "machine": f"{platform.system()} {platform.machine()}",
         "libraries": {name: version(name) for name in libraries},
