@@ -142,10 +142,10 @@ def test_gc_lists_and_removes_only_when_told(folder, spring, capsys):
     assert main(["gc", "study.toml"]) == 0
     said = capsys.readouterr().out
     assert "nothing was removed" in said and tree(folder / "runs") == before
-    assert said.count("working folders of ") == 2 and "100 bytes" in said and "..." not in said
+    assert said.count("working folders of ") == 2 and "100 B" in said and "..." not in said
     assert main(["gc", "study.toml", "--yes"]) == 0
     # 5 "half\n", 100 of a working folder, 10 of a log, 4 of a bad file
-    assert "119 bytes freed" in capsys.readouterr().out
+    assert "119 B freed" in capsys.readouterr().out
     failed = store.runs(status="failed")[0].key
     assert sorted(p.name for p in (store.root / ".work").iterdir()) == sorted([failed, "e" * 32])
     assert store.get("b" * 32) is None and store.get("0" * 32) is not None and len(store) == 13
