@@ -69,6 +69,15 @@ def test_failures_are_red_crosses_where_they_happened() -> None:
     assert ax.get_xlabel() == "restitution" and ax.get_ylabel() == "k_t [10⁸ N/m]"
 
 
+def test_failures_of_the_sampler_are_drawn_too() -> None:
+    design = samples.design()
+    lost = replace(design.runs[0][0], status="failed", inputs=dict.fromkeys(design.names, 0.75))
+    figure = figures.design_figure(design, samples.space(), [lost, replace(lost, status="done")])
+    assert any(list(line.get_xdata()) == [0.75] for line in figure.axes[0].lines)
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert labels[-1] == "a run of the sampler failed" and len(labels) == 3
+
+
 def test_one_input_and_many_inputs() -> None:
     design = samples.design()
     one = replace(design, names=("e",), x=design.x[:, :1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,7 @@ from tamis.report.style import (
 )
 from tamis.report.tables import duration
 from tamis.space import Space
+from tamis.store import Run
 from tamis.types import Array, Mask, Table
 
 if TYPE_CHECKING:
@@ -139,9 +140,14 @@ def failed_points(design: DesignRuns) -> Mask:
 
 
 @styled
-def design_figure(design: DesignRuns, space: Space) -> Figure:
-    """Draw the design points, those with a failed run in red, over pairs of inputs or along a single one."""
+def design_figure(design: DesignRuns, space: Space, sampled: Sequence[Run] = ()) -> Figure:
+    """Draw the design points, those with a failed run in red, over pairs of inputs or along a single one.
+
+    Failures of the sampler's runs are drawn small, as many as there are.
+    """
     bad = failed_points(design)
+    lost = [[float(run.inputs[name]) for name in design.names] for run in sampled if run.status != "done"]
+    later = np.reshape(lost, (-1, len(design.names)))
     pairs: list[tuple[int, int | None]] = list(combinations(range(min(len(design.names), MAPPED)), 2))
     pairs = pairs or [(0, None)]
     columns = min(3, len(pairs))
@@ -155,20 +161,26 @@ def design_figure(design: DesignRuns, space: Space) -> Figure:
         y = np.zeros(len(x)) if j is None else design.x[:, j]
         ax.plot(x[~bad], y[~bad], ls="", marker="o", ms=2.8, mew=0, color=PRIOR)
         ax.plot(x[bad], y[bad], ls="", marker="x", ms=5, mew=1.3, color=FAILURE)
-        ax.set_xlim(*limits([x], 0.05))
+        here = np.zeros(len(later)) if j is None else later[:, j]
+        ax.plot(later[:, i], here, ls="", marker="x", ms=2.5, mew=0.6, color=FAILURE, alpha=0.6)
+        ax.set_xlim(*limits([x, later[:, i]], 0.05))
         label_axis(ax.xaxis, "", ticks=4)
         ax.set_xlabel(short_title(space.parameters[space.index(design.names[i])], ax.get_xlim(), width - 0.8))
         if j is None:
             ax.set_yticks([])
             continue
-        ax.set_ylim(*limits([y], 0.05))
+        ax.set_ylim(*limits([y, here], 0.05))
         label_axis(ax.yaxis, "", ticks=4)
         ax.set_ylabel(short_title(space.parameters[space.index(design.names[j])], ax.get_ylim(), side))
     handles = [
         Line2D([], [], ls="", marker="o", ms=3.5, color=PRIOR, label="all runs of the point done"),
         Line2D([], [], ls="", marker="x", ms=5, mew=1.3, color=FAILURE, label="a run failed"),
     ]
-    figure.legend(handles=handles if bad.any() else handles[:1], loc="upper left", ncols=2, borderaxespad=0.1)
+    small = Line2D(
+        [], [], ls="", marker="x", ms=3, mew=0.6, color=FAILURE, label="a run of the sampler failed"
+    )
+    shown = [*handles[: 1 + bad.any()], *([small] if len(later) else [])]
+    figure.legend(handles=shown, loc="upper left", ncols=3, borderaxespad=0.1)
     return figure
 
 

@@ -250,7 +250,7 @@ def sampler(results: Results) -> list[Block]:
         blocks.append(Picture("sampler", figures.sampler_figure(found), caption, files))
     blocks += _effective(posterior)
     if scalars:
-        rows = [(name.replace("_", " "), number(value)) for name, value in scalars.items()]
+        rows = [(_DIAGNOSTICS.get(name, name), number(value)) for name, value in scalars.items()]
         blocks.append(
             grid(
                 ("diagnostic", "value"),
@@ -260,6 +260,9 @@ def sampler(results: Results) -> list[Block]:
             )
         )
     return blocks
+
+
+_DIAGNOSTICS = {"disagreement": "two estimates of the log evidence apart, in standard errors (4 is too many)"}
 
 
 def _effective(posterior: Posterior) -> list[Block]:
@@ -315,7 +318,7 @@ def runs(results: Results) -> list[Block]:
     if design.names:
         caption = "Points of the design in the space of the inputs that vary"
         caption += f" (the first {figures.MAPPED})." if len(design.names) > figures.MAPPED else "."
-        picture = figures.design_figure(design, results.study.space)
+        picture = figures.design_figure(design, results.study.space, results.sampled)
         blocks.append(Picture("design", picture, caption, {"runs": numbers}))
     return blocks
 
