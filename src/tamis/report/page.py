@@ -250,7 +250,9 @@ def sampler(results: Results) -> list[Block]:
         blocks.append(Picture("sampler", figures.sampler_figure(found), caption, files))
     blocks += _effective(posterior)
     if scalars:
-        rows = [(_DIAGNOSTICS.get(name, name), number(value)) for name, value in scalars.items()]
+        rows = [
+            (_DIAGNOSTICS.get(name, name.replace("_", " ")), number(value)) for name, value in scalars.items()
+        ]
         blocks.append(
             grid(
                 ("diagnostic", "value"),
