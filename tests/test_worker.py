@@ -318,8 +318,8 @@ def test_runs_of_a_built_in_simulator_carry_the_hash_of_its_sources():
     from tamis.jit import family_hash
 
     folder = Path(tamis.campaign.__file__).parent / "sim" / "dem"
-    assert tamis.campaign._code(SimpleNamespace(address="tamis:dem.impact")) == family_hash(folder)
-    assert tamis.campaign._code(LINE) == ""
+    assert tamis.worker.kernel_code(SimpleNamespace(address="tamis:dem.impact")) == family_hash(folder)
+    assert tamis.worker.kernel_code(LINE) == ""
 
 
 # --- foreign executors

@@ -27,7 +27,7 @@ from tamis.pool import Executors, Workers, elsewhere
 from tamis.simulation import Simulator, find
 from tamis.store import Run, RunStore, paths, writing
 from tamis.types import Array, Event, Inputs, Mask, Progress, Value, silent
-from tamis.worker import Job, do, module_of, warm
+from tamis.worker import Job, do, kernel_code, module_of, warm
 
 if TYPE_CHECKING:
     from tamis.experiment import Experiment
@@ -89,7 +89,7 @@ def evaluate(
     news = _News(progress or silent, len(wanted), [run for key, run in runs.items() if key not in old])
     news.tell()
     if left:
-        code = _code(simulator)
+        code = kernel_code(simulator)
         jobs = (_job(simulator, store, key, wanted[key], code, max_output) for key in left)
         with store.lock():
             _tidy(store, old)
@@ -145,15 +145,6 @@ def _job(simulator: Simulator, store: RunStore, key: str, full: Inputs, code: st
     }
     run = Run(key, simulator.name, simulator.version, full, "done", 0.0, code=code)
     return Job(simulator.address, store.root.absolute(), run, inputs, max_output)
-
-
-def _code(simulator: Simulator) -> str:
-    if not simulator.address.startswith("tamis:"):
-        return ""
-    from tamis.jit import family_hash
-
-    family = simulator.address.removeprefix("tamis:").partition(".")[0]
-    return family_hash(Path(__file__).parent / "sim" / family)
 
 
 def _tidy(store: RunStore, again: Mapping[str, Run]) -> None:

@@ -33,7 +33,7 @@ from tamis.pool import ONE_THREAD
 from tamis.processes import python
 from tamis.simulation import Simulator, find
 from tamis.store import Run, write_array_file
-from tamis.worker import Job, warm
+from tamis.worker import Job, kernel_code, warm
 
 _LIBRARIES = ("tamis", "numpy", "scipy", "numba")
 _CONNECT_SECONDS = 5
@@ -135,6 +135,7 @@ def describe(simulator: Simulator) -> dict[str, str]:
         "Python": python_version,
         "machine": platform.machine(),
         "simulator": simulator.version,
+        "kernels": kernel_code(simulator),
     }
 
 
