@@ -401,7 +401,7 @@ def alive(name):
 def test_a_campaign_records_failures_and_keeps_their_folders(base, tmp_path):
     store = RunStore(tmp_path / "runs")
     hows = ["fine", "exit", "signal", "nan", "hang"]
-    runs = evaluate(solver(base), [{"how": how} for how in hows], store, executor=1, timeout=1)
+    runs = evaluate(solver(base), [{"how": how} for how in hows], store, executor=1, timeout=4)
     assert [run.status for run in runs] == ["done", "failed", "crashed", "failed", "timeout"]
     assert alive(tmp_path) == []  # neither the late program nor the child it had started
     log = store.log(runs[1].key)
