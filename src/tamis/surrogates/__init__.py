@@ -1,0 +1,1 @@
+"""Surrogates: what stands in for a slow simulator, and says how wrong it is."""

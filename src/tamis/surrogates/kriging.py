@@ -1,0 +1,245 @@
+"""Kriging: a smooth random function of the parameters, conditioned on the runs.
+
+Why this surrogate: it interpolates where runs are exact and smooths where they are not, its error bar grows away
+from the runs, and its random functions can stand in for the simulator in a sampler. It is the choice for
+responses that bend too much for polynomials, for noisy ones such as a log-likelihood, and for few runs.
+
+Inputs lie in the unit cube. Where the prior is unbounded, the cube's edges are its tails, infinitely far
+away, and a response that is smooth in x is not smooth in u; such inputs are taken back to standard normal ones
+(divided by the square root of 12, so that all inputs have the same spread and one pair of bounds for the
+lengths serves them all).
+
+Each output has its own lengths, variance and noise: two observed numbers seldom depend on the same parameters,
+and a common length would suit neither. Inputs, trend and starts of the search are shared. Long signals are
+better reduced to a few principal components first.
+
+Only runs and estimates are stored; factorisations are made again on loading, from the same numbers by the
+same operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Literal, get_args
+
+import numpy as np
+from scipy.special import ndtri
+
+from tamis.errors import StudyError, nearest
+from tamis.files import load_arrays, save_arrays
+from tamis.marginals import Marginal
+from tamis.surrogates.base import Score, score
+from tamis.surrogates.covariances import check_kernel
+from tamis.surrogates.process import Hyper, Process, condition, estimate
+from tamis.types import Array, Gauss, Generator, Mask
+
+Trend = Literal["constant", "linear", "quadratic"]
+_EDGE = 2.0**-53  # keeps normal scores finite at the edges of the cube
+
+
+@dataclass(frozen=True)
+class Kriging:
+    """Universal Kriging of several outputs."""
+
+    kernel: str
+    trend: str
+    normal: Mask  # (d,), inputs mapped to normal ones
+    u: Array  # (n, d)
+    y: Array  # (n, m)
+    length: Array  # (m, d)
+    variance: Array  # (m,)
+    noise: Array  # (n, m), variances
+
+    @cached_property
+    def processes(self) -> tuple[Process, ...]:
+        """One process an output, in coordinates `coordinates`."""
+        x = coordinates(self.u, self.normal)
+        basis = functions(self.trend, x)
+        return tuple(
+            condition(self.kernel, x, basis, self.y[:, j], Hyper(self.length[j], float(v), self.noise[:, j]))
+            for j, v in enumerate(self.variance)
+        )
+
+    @cached_property
+    def score(self) -> Score:
+        """Each run against the prediction of the others, lengths and variances kept."""
+        return score(self.y, np.column_stack([process.residuals for process in self.processes]))
+
+    def predict(self, u: Array) -> Gauss:
+        """Return means and variances of the noise-free outputs, (N, m) each."""
+        x = coordinates(checked(u, self.normal), self.normal)
+        basis = functions(self.trend, x)
+        mean, var = zip(*(process.predict(x, basis) for process in self.processes), strict=True)
+        return Gauss(np.column_stack(mean), np.column_stack(var))
+
+    def draw(self, n: int, rng: Generator, at: Array) -> Callable[[Array], Array]:
+        """Draw n fixed functions given the runs and values simulated at some points; (N, d) -> (n, N).
+
+        Away from runs and points they return to the mean: give points where it matters.
+        """
+        process = only(self.processes)
+        x = coordinates(checked(at, self.normal), self.normal)
+        drawn = process.draw(n, rng, x, functions(self.trend, x))
+
+        def call(u: Array) -> Array:
+            x = coordinates(checked(u, self.normal), self.normal)
+            return drawn(x, functions(self.trend, x))
+
+        return call
+
+    def save(self, path: Path) -> None:
+        """Write runs and estimates."""
+        save_arrays(path, {name: getattr(self, name) for name in self.__dataclass_fields__})
+
+    @classmethod
+    def load(cls, path: Path) -> Kriging:
+        """Read what `save` wrote."""
+        found = load_arrays(path)
+        try:
+            parts = {name: found[name] for name in cls.__dataclass_fields__}
+        except KeyError as error:
+            raise StudyError(
+                f'"{path}" holds no Kriging model (no {error}); delete it and run again'
+            ) from error
+        return cls(str(parts.pop("kernel")), str(parts.pop("trend")), **parts)
+
+
+def fit_kriging(
+    u: Array,
+    y: Array,
+    *,
+    marginals: Sequence[Marginal] | None = None,
+    kernel: str = "matern52",
+    trend: str = "constant",
+    nugget: float | Array | None = None,
+    rng: Generator,
+) -> Kriging:
+    """Fit to runs at points u (n, d) of the unit cube with outputs y (n,) or (n, m).
+
+    ``nugget`` is the variance of the runs' noise in units of y squared: estimated for each output if None, one
+    number, one per run (n,), or anything that broadcasts to (n, m). Repeated rows of u are replicates.
+    """
+    check_kernel(kernel)
+    u, y, normal = checked_runs(u, y, marginals)
+    x = coordinates(u, normal)
+    basis = functions(trend, x)
+    check_trend(basis, trend)
+    noise = None if nugget is None else checked_noise(u, y, nugget)
+    seed = int(rng.integers(2**63))
+    found = [
+        estimate(
+            kernel, x, basis, y[:, j], None if noise is None else noise[:, j], np.random.default_rng(seed)
+        )
+        for j in range(y.shape[1])
+    ]
+    return Kriging(
+        kernel,
+        trend,
+        normal,
+        u,
+        y,
+        np.array([hyper.length for hyper in found]),
+        np.array([hyper.variance for hyper in found]),
+        np.column_stack([hyper.noise for hyper in found]),
+    )
+
+
+def coordinates(u: Array, normal: Mask) -> Array:
+    """Return the points in the coordinates where the process is stationary: centred, of equal spread."""
+    x = u - 0.5
+    if normal.any():
+        x[:, normal] = ndtri(np.clip(u[:, normal], _EDGE, 1 - _EDGE)) / np.sqrt(12)
+    return x
+
+
+def functions(trend: str, x: Array) -> Array:
+    """Return the trend's functions at points x, (n, p)."""
+    if trend not in get_args(Trend):
+        raise StudyError(f'no trend "{trend}"{nearest(trend, get_args(Trend))}')
+    columns = [np.ones((len(x), 1))]
+    if trend != "constant":
+        columns.append(x)
+    if trend == "quadratic":
+        i, j = np.triu_indices(x.shape[1])
+        columns.append(x[:, i] * x[:, j])
+    return np.hstack(columns)
+
+
+def only(processes: tuple[Process, ...]) -> Process:
+    """Return the process of a surrogate of one output."""
+    if len(processes) != 1:
+        raise StudyError(f"trajectories are drawn of one output; this surrogate has {len(processes)}")
+    return processes[0]
+
+
+def checked(u: Array, normal: Mask) -> Array:
+    """Refuse points of another dimension."""
+    u = np.asarray(u, dtype=float)
+    if u.ndim != 2 or u.shape[1] != len(normal):
+        raise ValueError(f"expected points of shape (n, {len(normal)}), found {u.shape}")
+    return u
+
+
+def checked_runs(u: Array, y: Array, marginals: Sequence[Marginal] | None) -> tuple[Array, Array, Mask]:
+    """Return points (n, d), outputs (n, m) and which inputs are unbounded."""
+    u, y = np.array(u, dtype=float), np.array(y, dtype=float)
+    y = y[:, None] if y.ndim == 1 else y
+    if u.ndim != 2 or y.ndim != 2 or len(u) != len(y) or not u.shape[1] or not y.shape[1]:
+        raise StudyError(f"Kriging needs points (n, d) and outputs (n, m); found {u.shape} and {y.shape}")
+    bad = np.flatnonzero(~(np.isfinite(u).all(axis=1) & np.isfinite(y).all(axis=1)))
+    if len(bad):
+        raise StudyError(f"run {bad[0]} ({len(bad)} in all) is not finite; leave failed runs out of the fit")
+    if u.min(initial=0.5) < 0 or u.max(initial=0.5) > 1:
+        raise StudyError("Kriging takes points of the unit cube; use Space.to_unit")
+    if marginals is None:
+        return u, y, np.zeros(u.shape[1], dtype=bool)
+    if len(marginals) != u.shape[1]:
+        raise StudyError(f"found {len(marginals)} marginals for {u.shape[1]} inputs; give one per input")
+    ends = np.array([np.ravel(marginal.ppf(np.array([0.0, 1.0]))) for marginal in marginals])
+    return u, y, np.asarray(~np.isfinite(ends).all(axis=1))
+
+
+def checked_noise(u: Array, y: Array, nugget: float | Array) -> Array:
+    """Return the given variances of the runs' noise as (n, m); refuse contradictions."""
+    noise = np.asarray(nugget, dtype=float)
+    noise = noise[:, None] if noise.ndim == 1 else noise
+    try:
+        noise = np.array(np.broadcast_to(noise, y.shape))
+    except ValueError:
+        raise StudyError(
+            f"the nugget must be one number or one per run ({len(y)}); found shape {np.shape(nugget)}"
+        ) from None
+    if not np.all(noise >= 0):
+        raise StudyError("the nugget is a variance: it cannot be negative")
+    order = np.lexsort(u.T)
+    same = np.all(u[order[1:]] == u[order[:-1]], axis=1)
+    first, second = order[:-1][same], order[1:][same]
+    apart = np.abs(y[first] - y[second]) > 1e-9 * np.abs(y).max(axis=0)
+    clash = np.flatnonzero((apart & (noise[first] + noise[second] == 0)).any(axis=1))
+    if len(clash):
+        i, j = sorted((int(first[clash[0]]), int(second[clash[0]])))
+        raise StudyError(
+            f"runs {i} and {j} are at the same point with different outputs, but the nugget is zero; "
+            "leave the nugget out to have it estimated"
+        )
+    return noise
+
+
+def check_trend(basis: Array, trend: str) -> None:
+    """Refuse a trend that the runs cannot tell."""
+    n, p = basis.shape
+    if n <= p:
+        raise StudyError(f"{n} runs cannot tell the {p} coefficients of a {trend} trend; {_remedy(trend)}")
+    sizes = np.linalg.svd(basis / np.linalg.norm(basis, axis=0).clip(1e-300), compute_uv=False)
+    if sizes[-1] <= 1e-10 * sizes[0]:
+        raise StudyError(
+            f"some inputs do not vary, or vary together, in the {n} runs, so that a {trend} trend "
+            f"cannot tell them apart; {_remedy(trend)}"
+        )
+
+
+def _remedy(trend: str) -> str:
+    return "add runs" if trend == "constant" else 'use trend = "constant" or add runs'

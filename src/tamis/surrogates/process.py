@@ -1,0 +1,301 @@
+"""One Gaussian process: its lengths found, its runs taken in, its values foretold.
+
+Why the restricted likelihood: with few runs, the likelihood that is maximised over the trend's coefficients
+takes the residuals to be smaller than they are, and error bars come out too short; integrating the coefficients
+out instead costs one small determinant (Harville 1974, 10.1093/biomet/61.2.383). The process variance is found in
+closed form as long as the noise is estimated as a share of it; where the noise is given, the variance is one
+more unknown.
+
+How the optimum is found: the surface has flat ends (all runs independent; all lengths infinite) and
+sometimes two hills (a rough function without noise, a smooth one with noise). So a few dozen starts are
+compared and the best climbed on a part of the runs, where an evaluation costs a hundredth, and only the last
+climb uses all of them. Lengths and noise are bounded: exact data end at the least noise, which also keeps the
+factorisation in range. And log lengths have a weak normal prior, between a fiftieth and a hundred times the range
+of an input: with ten runs the likelihood alone will call an input inert, or all of them, on the strength of one
+unit, and the error bar collapses (Gu, Wang & Berger 2018, 10.1214/17-AOS1648, study such estimates). On Park's
+function with 10 dear and 30 cheap runs at Sobol' points the prior raises the coverage of 95 % intervals
+from 0.5 to 0.75 and lowers the error by a sixth; with 500 runs it changes nothing.
+
+Everything is expressed with the factor L of the correlation matrix K (noise included) and the orthogonal
+basis Q of L^-1 F, F being the trend at the runs: L^-1 F = Q G, residuals e = (1 - QQ') L^-1 y, weights L^-T e.
+The projected inverse P = K^-1 - B B', B = L^-T Q, then gives the gradient of the likelihood, the
+leave-one-out residuals, and the share of the trend in the variance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import blas, lapack
+from scipy.optimize import minimize
+
+from tamis.surrogates.covariances import correlation, correlation_and_slope, pulls
+from tamis.types import Array, Generator
+
+_LEAST_NOISE = 1e-12  # of the process variance; n times the rounding of the factorisation for n = 1e3
+_MOST_NOISE = 1e3
+_LONGEST = 1e3  # inputs have a range of about one: beyond this the process is straight along them
+_SHORTEST = 20  # the shortest length is 1 / n, or 1 / this for fewer runs
+_PRIOR = (np.log(2.0), 2.0)  # mean and spread of log lengths
+_PART = 128  # runs on which starts are compared
+_STARTS = 32  # compared
+_CLIMBS = 3  # on the part of the runs
+_BLOCK = 2**17  # correlations in one block of predictions: they stay in the cache
+
+
+@dataclass(frozen=True)
+class Hyper:
+    """What is estimated: one length per input, the variance of the process, the variance of each run's noise."""
+
+    length: Array  # (d,)
+    variance: float
+    noise: Array  # (n,)
+
+
+@dataclass(frozen=True)
+class Process:
+    """A Gaussian process given its runs; ``basis`` means the trend's functions at the points asked, (N, p)."""
+
+    kernel: str
+    hyper: Hyper
+    points: Array  # (n, d), divided by the lengths
+    factor: Array  # (n, n), L
+    weight: Array  # (n,), K^-1 (y - F coefficient)
+    coefficient: Array  # (p,), of the trend
+    lift: Array  # (n, p), B
+    root: Array  # (p, p), G^-1
+    residuals: Array  # (n,), of each run predicted by the others
+
+    def predict(self, x: Array, basis: Array) -> tuple[Array, Array]:
+        """Return mean and variance (without noise) at points x (N, d)."""
+        mean, var = np.empty(len(x)), np.empty(len(x))
+        step = max(16, _BLOCK // len(self.points))
+        for first in range(0, len(x), step):
+            block = slice(first, first + step)
+            k = correlation(self.kernel, x[block] / self.hyper.length, self.points)
+            mean[block] = basis[block] @ self.coefficient + k @ self.weight
+            trend = basis[block] @ self.root - k @ self.lift
+            half = blas.dtrsm(1.0, self.factor, k.T, lower=1, overwrite_b=1)
+            var[block] = 1 - np.einsum("ij,ij->j", half, half) + np.einsum("ij,ij->i", trend, trend)
+        return mean, self.hyper.variance * np.maximum(var, 0.0)
+
+    def mean(self, x: Array, basis: Array) -> Array:
+        """Return the mean alone, bit for bit that of `predict`."""
+        mean = np.empty(len(x))
+        step = max(16, _BLOCK // len(self.points))
+        for first in range(0, len(x), step):
+            block = slice(first, first + step)
+            k = correlation(self.kernel, x[block] / self.hyper.length, self.points)
+            mean[block] = basis[block] @ self.coefficient + k @ self.weight
+        return mean
+
+    def covariance(self, x: Array, basis: Array) -> Array:
+        """Return the covariance (without noise) between points x (N, d), (N, N)."""
+        scaled = x / self.hyper.length
+        k = correlation(self.kernel, scaled, self.points)
+        trend = basis @ self.root - k @ self.lift
+        half = blas.dtrsm(1.0, self.factor, k.T, lower=1)
+        answer = correlation(self.kernel, scaled, scaled) - half.T @ half + trend @ trend.T
+        return np.asarray(self.hyper.variance * answer)
+
+    def draw(self, n: int, rng: Generator, x: Array, basis: Array) -> Callable[[Array, Array], Array]:
+        """Draw n values of the process at points x and return the n functions (N, d), (N, p) -> (n, N).
+
+        Each is the mean of the process given its runs and those values (Lebel et al. 2019,
+        10.1016/j.jsv.2019.06.024, eq. 12). With S = C C' the covariance at x and z normal numbers, the values are
+        mean + C z and the functions mean + cov(., x) C^-T z, which are linear in the trend and in
+        the correlations with runs and x: one product for all n. Points that the others settle to rounding are left
+        out by pivoting.
+        """
+        rank = 0
+        if self.hyper.variance > 0 and len(x):
+            scaled = self.covariance(x, basis) / self.hyper.variance
+            root, pivots, rank, _ = lapack.dpstrf(scaled, lower=1, tol=_LEAST_NOISE)
+        if rank == 0:
+            mean = (np.repeat(a[:, None], n, axis=1) for a in (self.coefficient, self.weight))
+            return _Functions(self, x[:0], *mean)
+        kept = pivots[:rank] - 1
+        normal = rng.standard_normal((len(x), n))[:rank]
+        push = np.sqrt(self.hyper.variance) * blas.dtrsm(1.0, root[:rank, :rank], normal, lower=1, trans_a=1)
+        at = x[kept] / self.hyper.length
+        k = correlation(self.kernel, at, self.points)
+        trend = basis[kept] @ self.root - k @ self.lift
+        tilt = trend.T @ push  # (p, n)
+        through = blas.dtrsm(1.0, self.factor, np.asarray(k.T @ push), lower=1)
+        inverse = blas.dtrsm(1.0, self.factor, through, lower=1, trans_a=1)
+        return _Functions(
+            self,
+            at,
+            self.coefficient[:, None] + self.root @ tilt,
+            np.vstack([self.weight[:, None] - inverse - self.lift @ tilt, push]),
+        )
+
+
+@dataclass(frozen=True)
+class _Functions:
+    process: Process
+    at: Array
+    coefficient: Array  # (p, n)
+    weight: Array  # (runs + points, n)
+
+    def __call__(self, x: Array, basis: Array) -> Array:
+        centres = np.vstack([self.process.points, self.at])
+        answer = np.empty((self.coefficient.shape[1], len(x)))
+        step = max(16, _BLOCK // len(centres))
+        for first in range(0, len(x), step):
+            block = slice(first, first + step)
+            k = correlation(self.process.kernel, x[block] / self.process.hyper.length, centres)
+            answer[:, block] = (basis[block] @ self.coefficient + k @ self.weight).T
+        return answer
+
+
+def condition(kernel: str, x: Array, basis: Array, y: Array, hyper: Hyper) -> Process:
+    """Take in the runs: points x (n, d), trend's functions there (n, p), values y (n,)."""
+    points = x / hyper.length
+    matrix = correlation(kernel, points, points)
+    matrix.flat[:: len(x) + 1] += _share(hyper.noise, hyper.variance)
+    factor = _factor(matrix)
+    q, g, e = _projected(factor, basis, y)
+    weight = blas.dtrsm(1.0, factor, e[:, None], lower=1, trans_a=1)[:, 0]
+    lift = blas.dtrsm(1.0, factor, q, lower=1, trans_a=1)
+    root = np.asarray(np.linalg.inv(g))
+    coefficient = root @ (q.T @ blas.dtrsm(1.0, factor, y[:, None], lower=1)[:, 0])
+    inverse = blas.dtrsm(1.0, factor, np.eye(len(x)), lower=1)
+    # Dubrule 1983, 10.1007/BF01033030: what run i misses by is (P y)_i / P_ii
+    diagonal = np.einsum("ij,ij->j", inverse, inverse) - np.einsum("ij,ij->i", lift, lift)
+    residuals = weight / np.maximum(diagonal, 1e-14)
+    return Process(kernel, hyper, points, factor, weight, coefficient, lift, root, residuals)
+
+
+def estimate(kernel: str, x: Array, basis: Array, y: Array, noise: Array | None, rng: Generator) -> Hyper:
+    """Find lengths, variance and (unless given, (n,)) noise by restricted maximum likelihood."""
+    n, d = x.shape
+    scale = float(y.std())
+    if scale <= 1e-12 * float(np.abs(y).max()):
+        return Hyper(np.ones(d), 0.0, np.zeros(n) if noise is None else noise)
+    y = (y - y.mean()) / scale
+    known = None if noise is None else noise / scale**2
+    shortest = 1 / max(n, _SHORTEST)
+    last = (_LEAST_NOISE, _MOST_NOISE) if known is None else (1e-6, 1e8)  # noise share, or variance
+    low, high = (
+        np.log(np.append(np.full(d, edge), end)) for edge, end in zip((shortest, _LONGEST), last, strict=True)
+    )
+    part = rng.permutation(n)[: max(_PART, 3 * basis.shape[1])]
+    some = Likelihood(kernel, x[part], basis[part], y[part], None if known is None else known[part])
+    starts = np.clip(_starts(d, known is None, rng), low, high)
+    order = np.argsort([some.value(start) for start in starts], kind="stable")[:_CLIMBS]
+    climbed = [_climb(some, starts[i], low, high) for i in order]
+    best, _ = min(climbed, key=lambda pair: pair[1])
+    if len(part) < n:
+        best, _ = _climb(Likelihood(kernel, x, basis, y, known), best, low, high)
+    length = np.exp(best[:d])
+    if known is not None:
+        return Hyper(length, scale**2 * float(np.exp(best[-1])), np.asarray(noise))
+    variance = scale**2 * Likelihood(kernel, x, basis, y, None).variance(best)
+    share = float(np.exp(best[-1]))
+    return Hyper(length, variance, np.full(n, variance * share))
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    """Minus twice the log of restricted likelihood and prior, of log lengths and, last, log noise share or variance.
+
+    With the noise unknown the last unknown is its share g of the process variance, which is profiled out; with the
+    noise given it is the process variance.
+    """
+
+    kernel: str
+    x: Array
+    basis: Array
+    y: Array
+    noise: Array | None
+
+    def value(self, theta: Array) -> float:
+        """Return the objective alone."""
+        return self._solve(theta, correlation(self.kernel, *2 * (self._scaled(theta),)))[0]
+
+    def variance(self, theta: Array) -> float:
+        """Return the variance of the process."""
+        return self._solve(theta, correlation(self.kernel, *2 * (self._scaled(theta),)))[1]
+
+    def value_and_gradient(self, theta: Array) -> tuple[float, Array]:
+        """Return the objective and its derivatives."""
+        scaled = self._scaled(theta)
+        matrix, slope = correlation_and_slope(self.kernel, scaled)
+        slope = slope.copy() if slope is matrix else slope
+        value, variance, factor, q, e = self._solve(theta, matrix)
+        lift = blas.dtrsm(1.0, factor, np.column_stack([q, e / np.sqrt(variance)]), lower=1, trans_a=1)
+        inverse, _ = lapack.dpotri(factor, lower=1, overwrite_c=1)
+        # d(-2 log L) = tr(P dK) - y'P dK P y / variance, Harville 1977, 10.1080/01621459.1977.10480998
+        middle = blas.dsyrk(-1.0, lift, beta=1.0, c=inverse, lower=1, overwrite_c=1)
+        diagonal = np.diag(middle).copy()
+        middle *= slope.T
+        middle.T.flat[:: len(middle) + 1] = 0.0
+        mean, spread = _PRIOR
+        gradient = np.append(pulls(middle, scaled) + 2 * (theta[:-1] - mean) / spread**2, 0.0)
+        if self.noise is None:
+            gradient[-1] = np.exp(theta[-1]) * diagonal.sum()
+        else:
+            freedom = len(self.y) - self.basis.shape[1]
+            gradient[-1] = freedom - e @ e / variance - diagonal @ self.noise / variance
+        return value, gradient
+
+    def _scaled(self, theta: Array) -> Array:
+        return np.asarray(self.x / np.exp(theta[:-1]))
+
+    def _solve(self, theta: Array, matrix: Array) -> tuple[float, float, Array, Array, Array]:
+        last = float(np.exp(theta[-1]))
+        share = last if self.noise is None else _share(self.noise, last)
+        matrix.flat[:: len(matrix) + 1] += share
+        factor = _factor(matrix)
+        q, g, e = _projected(factor, self.basis, self.y)
+        freedom = len(self.y) - self.basis.shape[1]
+        square = float(e @ e)
+        variance = max(square / freedom, 1e-20) if self.noise is None else last
+        corner = np.maximum(np.abs(np.diag(g)), 1e-150)
+        value = 2 * np.log(np.diag(factor)).sum() + 2 * np.log(corner).sum() + freedom * np.log(variance)
+        value += (((theta[:-1] - _PRIOR[0]) / _PRIOR[1]) ** 2).sum()
+        if self.noise is not None:
+            value += square / variance
+        return float(value), variance, factor, q, e
+
+
+def _share(noise: Array, variance: float) -> Array:
+    return np.asarray(np.maximum(noise / variance if variance > 0 else 0 * noise, _LEAST_NOISE))
+
+
+def _factor(matrix: Array) -> Array:
+    """Cholesky factor in column order, with as much more noise as it takes; overwrites the matrix."""
+    spare = 0.0
+    kept = np.diag(matrix).copy()
+    while True:
+        factor, failed = lapack.dpotrf(matrix.T, lower=1)
+        if not failed:
+            return np.asarray(factor)
+        spare = max(10 * spare, _LEAST_NOISE)
+        matrix.flat[:: len(matrix) + 1] = kept + spare
+
+
+def _projected(factor: Array, basis: Array, y: Array) -> tuple[Array, Array, Array]:
+    """Return Q, G and e."""
+    both = blas.dtrsm(1.0, factor, np.column_stack([basis, y]), lower=1)
+    q, g = np.linalg.qr(both[:, :-1])
+    e = both[:, -1] - q @ (q.T @ both[:, -1])
+    return q, g, e
+
+
+def _starts(d: int, noisy: bool, rng: Generator) -> Array:
+    """Equal lengths first, then lengths at random about them."""
+    spread = rng.uniform(-1.5, 1.5, (_STARTS, d)) * (np.arange(_STARTS) >= _STARTS // 4)[:, None]
+    centre = np.log(np.sqrt(d)) + np.linspace(-2, 2, _STARTS // 4)[np.arange(_STARTS) % (_STARTS // 4)]
+    last = rng.uniform(np.log(1e-8), np.log(0.3), _STARTS) if noisy else rng.uniform(-1, 4, _STARTS)
+    return np.column_stack([centre[:, None] + spread, last])
+
+
+def _climb(likelihood: Likelihood, start: Array, low: Array, high: Array) -> tuple[Array, float]:
+    bounds: Any = np.column_stack([low, high])
+    found = minimize(likelihood.value_and_gradient, start, jac=True, method="L-BFGS-B", bounds=bounds)
+    return np.asarray(found.x), float(found.fun)
