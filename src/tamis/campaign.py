@@ -27,7 +27,7 @@ from tamis.pool import Executors, Workers, elsewhere
 from tamis.simulation import Simulator, find
 from tamis.store import Run, RunStore, paths, writing
 from tamis.types import Array, Event, Inputs, Mask, Progress, Value, silent
-from tamis.worker import Job, do, kernel_code, module_of, warm
+from tamis.worker import Job, check_present, do, kernel_code, module_of, warm
 
 if TYPE_CHECKING:
     from tamis.experiment import Experiment
@@ -179,8 +179,7 @@ def _performed(
             yield done
         return
     _check_address(simulator)
-    if (missing := getattr(simulator, "missing", None)) and (absent := missing()):
-        raise StudyError(absent)
+    check_present(simulator)
     warm(simulator)
     if prepare := getattr(executor, "prepare", None):
         prepare(simulator)

@@ -16,13 +16,16 @@ import json
 import math
 import os
 import time
+from collections.abc import Iterable
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from tamis.errors import SimulationError, StudyError
 from tamis.simulation import Simulator, complete
 from tamis.types import Inputs, Value
 
+LENGTH = 32  # digits of a key
 _SETTLED = 2_000_000_000  # nanoseconds; the coarsest file systems count in steps of two seconds
 
 
@@ -49,7 +52,7 @@ def run_key(simulator: Simulator, inputs: Inputs) -> str:
 
 def digest(*parts: Any) -> str:
     """Hash words, numbers and lists of them."""
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:LENGTH]
 
 
 def spelled(simulator: Simulator, full: Inputs) -> list[list[str]]:
@@ -78,3 +81,15 @@ def _remembered(path: str, *state: int) -> str:
 def _hashed(path: str) -> str:
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def append_keys(path: Path, keys: Iterable[str]) -> None:
+    """Add keys to a file; begins a new line, since a kill may have left half a key at its end."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as file:
+        file.write("\n" + "\n".join(keys))
+
+
+def read_keys(path: Path) -> list[str]:
+    """Return the different keys of such a file, sorted, without halves."""
+    return sorted({key for key in path.read_text().split() if len(key) == LENGTH})

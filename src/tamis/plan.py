@@ -16,12 +16,13 @@ import numpy as np
 
 from tamis.errors import SimulationError, StudyError
 from tamis.files import load_arrays
-from tamis.keys import run_key
+from tamis.keys import read_keys, run_key
 from tamis.simulation import explained
 from tamis.store import Run, RunStore, failure_groups, paths
 from tamis.study.reader import Raw, read, read_manifest, stage_hashes, up_to_date
 from tamis.terminal import duration, say, size, table
 from tamis.types import Value
+from tamis.worker import check_present
 
 if TYPE_CHECKING:
     from tamis.marginals import Marginal
@@ -69,8 +70,7 @@ def _numbers(series: Series) -> int:
 
 
 def _one_point(study: Study) -> tuple[float, int]:
-    if (missing := getattr(study.simulator, "missing", None)) and (absent := missing()):
-        raise StudyError(absent)
+    check_present(study.simulator)
     space = study.model_space
     middle = space.from_unit(np.full((1, space.dim), 0.5))[0]
     experiment = study.series[0].experiments[0]
@@ -201,7 +201,7 @@ def _sampled(raw: Raw) -> list[str]:
     """Return the keys of the runs that sampling has asked for so far."""
     known = raw.results / f"sampled-{stage_hashes(raw)['posterior'][:12]}.txt"
     if known.is_file():
-        return sorted(set(known.read_text().split()))
+        return read_keys(known)
     known = raw.results / "sampled.npz"
     return [str(key) for key in load_arrays(known)["keys"]] if known.is_file() else []
 

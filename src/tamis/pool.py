@@ -47,6 +47,7 @@ ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "
 }
 _GLANCE = 0.2  # seconds between two looks at whether a silent child is alive
 _START = 60.0  # seconds that a child may take to import a simulator, where runs have a time-out
+_LAST = 2**16  # bytes of what a program printed that are kept when it is killed
 _WORDS = struct.pack("ll", 10, 0)  # seconds to wait for the rest of a message
 
 
@@ -141,8 +142,9 @@ def _last_words(work: Path) -> str:
     """Return the ends of what an external program printed; its adapter can no longer do so."""
     words = ""
     for path in (work / "stdout", work / "stderr"):
-        with suppress(OSError):
-            printed = path.read_bytes()[-65536:].decode(errors="replace").strip()
+        with suppress(OSError), path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - _LAST))
+            printed = file.read().decode(errors="replace").strip()
             words += f"{path.name}:\n{printed}\n" if printed else ""
     return words
 
@@ -172,8 +174,8 @@ class Workers:
     def __init__(self, count: int) -> None:
         self._count = count
         self._owner = os.getpid()
-        _open.add(self)
         self._children: list[_Child] = []
+        _open.add(self)
 
     def __enter__(self) -> Workers:
         return self
@@ -285,10 +287,12 @@ def elsewhere(job: Job, timeout: float | None) -> tuple[Run, bytes, bytes]:
     if not hasattr(_own, "workers"):
         _own.workers = Workers(1)
     folder = Path(tempfile.mkdtemp(prefix="tamis-"))
-    job = replace(job, root=folder)
-    ((run, _),) = _own.workers.perform([job], timeout)
-    path, log, work = paths(folder, run.key)
-    array, printed = path.read_bytes(), log.read_bytes() if log.exists() else b""
-    if not work.exists() and not any(work.parent.glob("*.kept")):
-        shutil.rmtree(folder, ignore_errors=True)
-    return run, array, printed
+    kept = False
+    try:
+        ((run, _),) = _own.workers.perform([replace(job, root=folder)], timeout)
+        path, log, work = paths(folder, run.key)
+        kept = work.exists() or any(work.parent.glob("*.kept"))
+        return run, path.read_bytes(), log.read_bytes() if log.exists() else b""
+    finally:
+        if not kept:
+            shutil.rmtree(folder, ignore_errors=True)

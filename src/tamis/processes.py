@@ -68,9 +68,8 @@ def adopt_orphans() -> None:
 def below() -> frozenset[int]:
     """Return the living processes below this one; costs next to nothing where there are none."""
     try:
-        os.waitid(
-            os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT
-        )  # takes no exit code from whoever waits for it
+        # WNOWAIT: takes no exit code from whoever waits for it
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
         return frozenset()
     return frozenset(descendants(os.getpid()))

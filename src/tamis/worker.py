@@ -30,9 +30,6 @@ from tamis.simulation import Simulator, find
 from tamis.store import Run, paths, write_array_file
 from tamis.types import Inputs, Outputs
 
-ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "NUMBA")} | {
-    "PYTHONUNBUFFERED": "1"
-}
 _C = ctypes.CDLL(None)
 attending = False  # whether this process is a child that does jobs
 importing = False  # whether it is importing a simulator's file just now
@@ -141,6 +138,12 @@ def kernel_code(simulator: Simulator) -> str:
 
     family = simulator.address.removeprefix("tamis:").partition(".")[0]
     return family_hash(Path(__file__).parent / "sim" / family)
+
+
+def check_present(simulator: Simulator) -> None:
+    """Say what a simulator needs and does not find on this machine, such as its program."""
+    if (missing := getattr(simulator, "missing", None)) and (absent := missing()):
+        raise Unavailable(absent)
 
 
 def warm(simulator: Simulator) -> None:

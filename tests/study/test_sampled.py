@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tamis.cli import main
+from tamis.keys import append_keys, digest, read_keys
 
 MODEL = """
 import pathlib, tamis
@@ -90,3 +91,12 @@ def test_a_crash_of_the_sampler_names_its_log_and_the_way_on(folder, capsys):
     assert main(["run", "study.toml", "-j", "2"]) == 1
     said = capsys.readouterr().err
     assert "crashed at a = 0." in said and ".log)" in said and "--retry-failed" in said
+
+
+def test_half_a_key_left_by_a_kill_is_no_key(tmp_path):
+    whole = [digest(i) for i in range(3)]
+    append_keys(tmp_path / "keys.txt", whole[:2])
+    with (tmp_path / "keys.txt").open("a") as file:
+        file.write("\n" + whole[2][:10])
+    append_keys(tmp_path / "keys.txt", whole[1:])
+    assert read_keys(tmp_path / "keys.txt") == sorted(whole)

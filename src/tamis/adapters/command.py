@@ -30,8 +30,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
+from tamis.adapters.ports import port_of
 from tamis.adapters.reading import Read, confined, read_all, reading
 from tamis.errors import SimulationError, StudyError, Unavailable, nearest
 from tamis.simulation import Port, complete, described, find
@@ -43,7 +44,6 @@ _FORMAT = re.compile(r"%[-+ 0#]*\d{0,3}(?:\.\d{1,3})?([dieEfFgGs])")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _CONTEXT = re.compile(r"""['"\\`]|<<|\(\(""")  # where quoting a value is not enough in a shell
 _TAIL = 65536  # bytes of a print-out that are repeated or searched for the last line
-_PORT_KEYS = ("default", "unit", "bounds", "choices", "kind", "doc")
 
 
 @dataclass(frozen=True)
@@ -197,7 +197,7 @@ def from_table(base: str, table: Mapping[str, Any]) -> Command:
     if shell != isinstance(line, str) or not line:
         raise StudyError(f"run: {_wanted(line, shell)}")
     words = [line] if isinstance(line, str) else list(line)
-    inputs = {name: _port(name, port, folder) for name, port in table["inputs"].items()}
+    inputs = {name: port_of(name, port, folder) for name, port in table["inputs"].items()}
     reads = {name: reading(f"outputs.{name}", read) for name, read in table["outputs"].items()}
     parsed = tuple(_parsed(word, "run" if shell else f"run[{i}]", inputs) for i, word in enumerate(words))
     for before, word, text in zip(words, words[1:], parsed[1:], strict=False):
@@ -256,33 +256,6 @@ def _wanted(line: str | Sequence[str], shell: bool) -> str:
             f"expected a list, run = {words}, or shell = true for a line that a shell reads; found {line!r}"
         )
     return f'expected a list, as in ["ccx", "beam"], found {line!r}'
-
-
-def _port(name: str, table: Mapping[str, Any], base: Path) -> Port:
-    for key in table:
-        if key not in _PORT_KEYS:
-            raise StudyError(f'inputs.{name}: unknown key "{key}"{nearest(key, _PORT_KEYS)}')
-    choices = tuple(table.get("choices") or ())
-    kind: Literal["number", "choice", "file"] = "choice" if choices else table.get("kind", "number")
-    default = table.get("default")
-    if kind == "choice" and not choices:
-        raise StudyError(f'inputs.{name}: a choice needs its words: choices = ["a", "b"]')
-    if kind == "number" and isinstance(default, str):
-        raise StudyError(
-            f'inputs.{name}: default "{default}" is not a number; say choices = [...] or kind = "file"'
-        )
-    if kind == "file" and default is not None:
-        default = str((base / str(default)).resolve())
-    bounds = table.get("bounds")
-    return Port(
-        name,
-        unit=table.get("unit", ""),
-        default=default,
-        bounds=(float(bounds[0]), float(bounds[1])) if bounds else None,
-        kind=kind,
-        choices=choices,
-        doc=table.get("doc", ""),
-    )
 
 
 def _parsed(text: str, where: str, inputs: Mapping[str, Port]) -> Text:

@@ -30,6 +30,7 @@ from urllib.parse import SplitResult, urlsplit
 
 import numpy as np
 
+from tamis.adapters.ports import port_of
 from tamis.errors import SimulationError, StudyError, Unavailable, nearest
 from tamis.simulation import Port, complete, described, find
 from tamis.types import Array, Inputs, Outputs
@@ -213,7 +214,7 @@ def from_table(base: str, table: Mapping[str, Any]) -> HttpModel:
     """Make the simulator that a study's ``[model.http]`` describes; asks nothing of the server."""
     url = str(table["url"]).rstrip("/")
     _check_url(url)
-    inputs = {name: _port(name, port) for name, port in table["inputs"].items()}
+    inputs = {name: _number(name, port) for name, port in table["inputs"].items()}
     places = {name: (place.get("vector", 1), place.get("item")) for name, place in table["outputs"].items()}
     for name, (vector, item) in places.items():
         if vector < 1 or (item is not None and item < 1):
@@ -248,17 +249,14 @@ def _check_url(url: str) -> None:
         )
 
 
-def _port(name: str, port: Mapping[str, Any]) -> Port:
-    if port.get("choices") or port.get("kind", "number") != "number" or isinstance(port.get("default"), str):
+def _number(name: str, table: Mapping[str, Any]) -> Port:
+    if (
+        table.get("choices")
+        or table.get("kind", "number") != "number"
+        or isinstance(table.get("default"), str)
+    ):
         raise StudyError(f"input {name}: a server takes numbers only; words belong in `config`")
-    bounds = port.get("bounds")
-    return Port(
-        name,
-        unit=port.get("unit", ""),
-        default=port.get("default"),
-        bounds=(float(bounds[0]), float(bounds[1])) if bounds else None,
-        doc=port.get("doc", ""),
-    )
+    return port_of(name, table, Path())
 
 
 def _understood(url: str, status: int, reason: str, content: bytes) -> Mapping[str, Any]:

@@ -18,6 +18,7 @@ import numpy as np
 from tamis.campaign import evaluate
 from tamis.errors import SimulationError, StudyError, TamisError
 from tamis.experiment import Experiment
+from tamis.keys import append_keys
 from tamis.pool import Executors
 from tamis.simulation import Batched, Simulator, batched
 from tamis.space import Space
@@ -146,9 +147,7 @@ def _through_store(terms: Sequence[Direct], points: Sequence[Array]) -> list[Arr
         retry_failed=first.retry_failed,
     )
     if first.record:
-        first.record.parent.mkdir(parents=True, exist_ok=True)
-        with first.record.open("a") as file:
-            file.writelines(f"{run.key}\n" for run in runs)
+        append_keys(first.record, [run.key for run in runs])
     for run in runs:
         if run.status in ("crashed", "timeout") and first.on_crash == "stop":
             values = (

@@ -29,7 +29,7 @@ from tamis.files import load_arrays, replacing, save_arrays
 from tamis.inference.likelihood import Likelihood
 from tamis.inference.posterior import Posterior
 from tamis.inference.tmcmc import tmcmc
-from tamis.keys import run_key
+from tamis.keys import read_keys, run_key
 from tamis.pool import Executors, Workers
 from tamis.simulation import batched
 from tamis.store import Run, RunStore
@@ -284,7 +284,7 @@ def run_posterior(context: Context) -> None:
     )
     (study.results / "sampled.npz").unlink(missing_ok=True)
     if asked.exists():
-        save_arrays(study.results / "sampled.npz", {"keys": np.array(sorted(set(asked.read_text().split())))})
+        save_arrays(study.results / "sampled.npz", {"keys": np.array(read_keys(asked))})
     posterior.save(study.results / "posterior.npz")
     asked.unlink(missing_ok=True)
     checkpoint.unlink(missing_ok=True)
