@@ -9,7 +9,7 @@ import pytest
 
 import tamis
 from tamis.cli import main
-from tamis.study.artifacts import load_panels
+from tamis.study.artifacts import Panel, load_records
 from tamis.study.build import Study
 from tamis.study.compare import compare_studies, held_parameter
 from tamis.study.reader import read
@@ -41,7 +41,7 @@ def test_nested_models_are_found_and_agree(ball, capsys):
     assert found.factors[0, 1] == -found.factors[1, 0] != 0
     assert sum(found.table.column("probability")) == pytest.approx(1.0)
     # mixed prediction: between the two models' means, with at least the smaller spread
-    mixed = {(p.series, p.label): p for p in load_panels(found.folder / "prediction.npz")}
+    mixed = {(p.series, p.label): p for p in load_records(found.folder / "prediction.npz", Panel)}
     for key, panel in mixed.items():
         means = [next(p.mean for p in r.panels if (p.series, p.label) == key) for r in found.results]
         assert np.all(panel.mean >= np.min(means, axis=0) - 0.01) and np.all(

@@ -265,7 +265,7 @@ def test_saved_and_loaded(tmp_path: Path) -> None:
     np.testing.assert_array_equal(model.predict(at).var, again.predict(at).var)
     np.testing.assert_array_equal(model.score.residuals, again.score.residuals)
     np.savez(tmp_path / "other.npz", x=np.ones(3))
-    with pytest.raises(StudyError, match="not a polynomial chaos"):
+    with pytest.raises(StudyError, match="no polynomial chaos"):
         PCE.load(tmp_path / "other.npz")
 
 

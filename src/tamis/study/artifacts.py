@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from tamis.types import Array, Table
 
 if TYPE_CHECKING:
     from tamis.study.build import Study
+
+Record = TypeVar("Record")
 
 
 @dataclass(frozen=True)
@@ -56,26 +58,102 @@ class Panel:
     )
 
 
-def save_panels(path: Path, panels: Sequence[Panel]) -> None:
-    """Write panels to one ``.npz``: arrays by index, words and numbers as JSON."""
+@dataclass(frozen=True)
+class Emulation:
+    """How well the surrogate gives one observation: every run against its prediction by the others."""
+
+    series: str  # the test, or the prediction
+    label: str  # what is observed
+    xlabel: str  # "" where it is one number
+    ylabel: str
+    q2: float  # of the whole observation: squared errors over variances, both summed over its points
+    failed: int  # runs left out because they gave no answer
+    worst: int  # row of the run that is predicted worst
+    poor: bool  # q2 below the study's threshold
+    method: str  # "pce", "kriging"; with the number of principal components, if any
+    x: Array  # (m,) abscissa
+    points: Array  # (n, d) parameters of the runs used
+    simulated: Array  # (n, m)
+    predicted: Array  # (n, m), by the other runs
+    q2_points: Array  # (m,), NaN where the output is constant
+    growth: Array  # (rounds, 2): runs used and q2, one row for each round of enrichment; one row without
+
+
+@dataclass(frozen=True)
+class Influence:
+    """Which parameters the variance of one observation comes from."""
+
+    series: str
+    label: str
+    xlabel: str
+    ylabel: str
+    source: str  # "polynomial chaos", "Kriging by sampling", "simulator by sampling"
+    subsets: tuple[tuple[int, ...], ...]  # sets of parameters that act together, largest share first
+    x: Array  # (m,)
+    sd: Array  # (m,) standard deviation of the observation over the prior
+    first: Array  # (d, m) Sobol indices; NaN where the output is constant, (0, m) where not asked for
+    total: Array  # (d, m)
+    first_band: Array  # (2, d, m) 90 % interval
+    total_band: Array  # (2, d, m)
+    shares: Array  # (len(subsets), m) of the variance, of exactly these parameters together
+    sampled_first: Array  # (d, m) the same by sampling, as a cross-check; (0, m) if not made
+    sampled_total: Array  # (d, m)
+    src: Array  # (d, m) standardised regression coefficients over the design; (0, m) if not made
+    src_r2: Array  # (m,) share of the variance that the regression explains
+    fosm: Array  # (d, m) importance factors at the mean, signed; (0, m) if not made
+
+
+@dataclass(frozen=True)
+class Propagation:
+    """What the uncertain parameters make of one predicted number."""
+
+    series: str
+    label: str
+    ylabel: str
+    at: str  # where on the abscissa, in words; "" where it is one number
+    source: str  # "prior" or "posterior"
+    tolerance: float  # asked: half of the 95 % interval of the mean, over the mean
+    converged: bool
+    failed: int  # draws at which there was no answer
+    emulated: bool  # by the surrogate instead of the simulator
+    laws: tuple[str, ...]  # fitted, the best first
+    law_parameters: tuple[str, ...]  # in words
+    values: Array  # (n,) answers at the draws, in their order
+    steps: Array  # (k,) number of draws after each batch
+    means: Array  # (k,) running mean
+    errors: Array  # (k,) half of the 95 % interval of the running mean
+    moments: Array  # (4,) mean, standard deviation, skewness, excess kurtosis
+    fosm: Array  # (2,) mean and standard deviation by FOSM; (0,) if not asked for
+    fosm_importance: Array  # (d,), signed; (0,) if not
+    surface: Array  # (2, 2): R2 and adjusted R2 (columns) without and with interactions (rows); (0, 2) if not
+    law_scores: Array  # (laws, 2) log-likelihood and Kolmogorov-Smirnov distance
+    law_quantiles: Array  # (laws, n) of each law at the plotting positions of the ordered values
+
+
+def save_records(path: Path, records: Sequence[Any]) -> None:
+    """Write records to one ``.npz``: arrays by index, words and numbers as JSON."""
     arrays: dict[str, Any] = {}
     words = []
-    for i, panel in enumerate(panels):
-        values = {f.name: getattr(panel, f.name) for f in fields(panel)}
+    for i, record in enumerate(records):
+        values = {f.name: getattr(record, f.name) for f in fields(record)}
         arrays |= {f"{i}.{name}": v for name, v in values.items() if isinstance(v, np.ndarray)}
         words.append({name: v for name, v in values.items() if not isinstance(v, np.ndarray)})
     save_arrays(path, {"words": np.array(json.dumps(words)), **arrays})
 
 
-def load_panels(path: Path) -> list[Panel]:
-    """Read what `save_panels` wrote."""
+def load_records(path: Path, kind: type[Record]) -> tuple[Record, ...]:
+    """Read what `save_records` wrote."""
     arrays = load_arrays(path)
     words = json.loads(str(arrays.pop("words")))
-    mine: list[dict[str, Any]] = [dict(w) for w in words]
+    mine: list[dict[str, Any]] = [{k: _tuples(v) for k, v in w.items()} for w in words]
     for key, array in arrays.items():
         index, name = key.split(".", 1)
         mine[int(index)][name] = array
-    return [Panel(**values) for values in mine]
+    return tuple(kind(**values) for values in mine)
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
 @dataclass(frozen=True)
@@ -119,8 +197,11 @@ class Results:
     folder: Path
     design: DesignRuns | None
     sampled: tuple[Run, ...]  # what sampling asked the simulator for; none through a batch door
+    emulations: tuple[Emulation, ...] | None
+    influences: tuple[Influence, ...] | None
     posterior: Posterior | None
     panels: tuple[Panel, ...] | None
+    propagations: tuple[Propagation, ...] | None
     worries: tuple[Worry, ...]
     verdict: str
     manifest: Mapping[str, Any]

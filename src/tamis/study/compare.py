@@ -20,7 +20,7 @@ from tamis.inference.selection import compare, nested_check
 from tamis.pool import Executors
 from tamis.prediction import Predictive, mix
 from tamis.space import Space
-from tamis.study.artifacts import Comparison, NestedCheck, Panel, Results, Worry, save_panels
+from tamis.study.artifacts import Comparison, NestedCheck, Panel, Results, Worry, save_records
 from tamis.study.build import Study, build
 from tamis.study.panels import make_panel
 from tamis.study.reader import STAGES, Raw, comparison_folder, comparison_hash, study_names
@@ -65,7 +65,7 @@ def compare_studies(
         folder,
     )
     folder.mkdir(parents=True, exist_ok=True)
-    save_panels(folder / "prediction.npz", panels)
+    save_records(folder / "prediction.npz", panels)
     from tamis.report.comparison import write_comparison
 
     write_comparison(comparison, folder / "report.html")

@@ -33,7 +33,7 @@ from tamis.keys import read_keys, run_key
 from tamis.pool import Executors, Workers
 from tamis.simulation import batched
 from tamis.store import Run, RunStore
-from tamis.study.artifacts import DesignRuns, Results, load_panels, save_panels
+from tamis.study.artifacts import DesignRuns, Panel, Results, load_records, save_records
 from tamis.study.build import Study
 from tamis.study.checks import verdict, worries
 from tamis.study.panels import series_panels
@@ -306,7 +306,7 @@ def run_prediction(context: Context) -> None:
         rng = context.rng("prediction", k)
         panels += series_panels(study, series, posterior, prior, context.store, context.executor, rng)
     context.progress(Event("prediction", len(study.series), len(study.series)))
-    save_panels(study.results / "prediction.npz", panels)
+    save_records(study.results / "prediction.npz", panels)
 
 
 WORK: dict[Stage, Callable[[Context], None]] = {
@@ -342,7 +342,7 @@ def results(study: Study, manifest: dict[str, Any] | None = None) -> Results:
     fresh = {stage for stage, good in current.items() if good}
     found_design = _design_runs(study) if "runs" in fresh else None
     posterior = _posterior(study) if "posterior" in fresh else None
-    panels = tuple(load_panels(study.results / "prediction.npz")) if "prediction" in fresh else None
+    panels = load_records(study.results / "prediction.npz", Panel) if "prediction" in fresh else None
     heard = [
         text for stage in fresh for text in manifest.get("stages", {}).get(stage, {}).get("warnings", [])
     ]
@@ -354,8 +354,11 @@ def results(study: Study, manifest: dict[str, Any] | None = None) -> Results:
         study.results,
         found_design,
         sampled,
+        None,
+        None,
         posterior,
         panels,
+        None,
         found,
         verdict(posterior, panels, found),
         manifest,

@@ -1,13 +1,19 @@
-"""What all surrogates have in common: their score, by leaving out one run at a time."""
+"""What all surrogates have in common: their score, by leaving out one run at a time, and their files."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from tamis.errors import StudyError
+from tamis.files import load_arrays
 from tamis.types import Array, Gauss
+
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,17 @@ def score(y: Array, residuals: Array) -> Score:
     return Score(q2, np.sqrt(mse), worst, residuals)
 
 
+def score_arrays(found: Score) -> dict[str, Any]:
+    """Return a score as arrays, for a file."""
+    return {f"score_{name}": np.asarray(getattr(found, name)) for name in found.__dataclass_fields__}
+
+
+def score_of(arrays: Mapping[str, Any]) -> Score:
+    """Make a score again from what `score_arrays` returned."""
+    worst = int(arrays["score_worst"])
+    return Score(arrays["score_q2"], arrays["score_rmse"], worst, arrays["score_residuals"])
+
+
 class Surrogate(Protocol):
     """A fitted stand-in for the simulator: there is no unfitted state."""
 
@@ -44,3 +61,15 @@ class Surrogate(Protocol):
 
     def predict(self, u: Array) -> Gauss:
         """Return means and variances, (n, m) each, at points of the unit cube, (n, d)."""
+
+    def arrays(self) -> dict[str, Any]:
+        """Return all there is as arrays, for a file; the classmethod ``of`` makes it again."""
+
+
+def read(path: Path, make: Callable[[Mapping[str, Any]], Made], what: str) -> Made:
+    """Read a surrogate's file; say so if it is none."""
+    arrays = load_arrays(path)
+    try:
+        return make(arrays)
+    except (KeyError, ValueError) as error:
+        raise StudyError(f'"{path}" holds no {what} ({error}); delete it and run again') from error

@@ -19,19 +19,19 @@ same operations.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from scipy.special import ndtri
 
 from tamis.errors import StudyError, nearest
-from tamis.files import load_arrays, save_arrays
+from tamis.files import save_arrays
 from tamis.marginals import Marginal
-from tamis.surrogates.base import Score, score
+from tamis.surrogates.base import Score, read, score
 from tamis.surrogates.covariances import check_kernel
 from tamis.surrogates.process import Hyper, Process, condition, estimate
 from tamis.types import Array, Gauss, Generator, Mask
@@ -90,21 +90,25 @@ class Kriging:
 
         return call
 
+    def arrays(self) -> dict[str, Any]:
+        """Return runs and estimates as arrays, for a file."""
+        return {name: np.asarray(getattr(self, name)) for name in self.__dataclass_fields__}
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, Any]) -> Kriging:
+        """Make it again from what `arrays` returned."""
+        parts = {name: arrays[name] for name in cls.__dataclass_fields__}
+        kernel, trend = str(parts.pop("kernel")), str(parts.pop("trend"))
+        return cls(kernel, trend, np.asarray(parts.pop("normal"), dtype=bool), **parts)
+
     def save(self, path: Path) -> None:
         """Write runs and estimates."""
-        save_arrays(path, {name: getattr(self, name) for name in self.__dataclass_fields__})
+        save_arrays(path, self.arrays())
 
     @classmethod
     def load(cls, path: Path) -> Kriging:
         """Read what `save` wrote."""
-        found = load_arrays(path)
-        try:
-            parts = {name: found[name] for name in cls.__dataclass_fields__}
-        except KeyError as error:
-            raise StudyError(
-                f'"{path}" holds no Kriging model (no {error}); delete it and run again'
-            ) from error
-        return cls(str(parts.pop("kernel")), str(parts.pop("trend")), **parts)
+        return read(path, cls.of, "Kriging model")
 
 
 def fit_kriging(

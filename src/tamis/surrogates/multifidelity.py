@@ -19,18 +19,19 @@ mean is constant over the runs (such as a position at time zero) has no factor t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tamis.errors import StudyError
-from tamis.files import load_arrays, save_arrays
+from tamis.files import save_arrays
 from tamis.marginals import Marginal
-from tamis.surrogates.base import Score, score
+from tamis.surrogates.base import Score, read, score
 from tamis.surrogates.covariances import check_kernel
 from tamis.surrogates.kriging import (
     check_trend,
@@ -118,25 +119,28 @@ class MultiFidelity:
 
         return call
 
-    def save(self, path: Path) -> None:
-        """Write runs and estimates."""
-        arrays = {"kernel": self.kernel, "trend": self.trend, "normal": self.normal}
+    def arrays(self) -> dict[str, Any]:
+        """Return runs and estimates as arrays, for a file."""
+        arrays = {name: np.asarray(getattr(self, name)) for name in ("kernel", "trend", "normal")}
         for i, level in enumerate(self.levels):
             arrays |= {f"{name}_{i}": getattr(level, name) for name in _ARRAYS}
-        save_arrays(path, arrays)
+        return arrays
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, Any]) -> MultiFidelity:
+        """Make it again from what `arrays` returned."""
+        count = sum(name.startswith("terms_") for name in arrays)
+        levels = tuple(Level(*(arrays[f"{name}_{i}"] for name in _ARRAYS)) for i in range(count))
+        return cls(str(arrays["kernel"]), str(arrays["trend"]), arrays["normal"], levels)
+
+    def save(self, path: Path) -> None:
+        """Write runs and estimates."""
+        save_arrays(path, self.arrays())
 
     @classmethod
     def load(cls, path: Path) -> MultiFidelity:
         """Read what `save` wrote."""
-        found = load_arrays(path)
-        count = sum(name.startswith("terms_") for name in found)
-        try:
-            levels = tuple(Level(*(found[f"{name}_{i}"] for name in _ARRAYS)) for i in range(count))
-            return cls(str(found["kernel"]), str(found["trend"]), found["normal"], levels)
-        except KeyError as error:
-            raise StudyError(
-                f'"{path}" holds no multi-fidelity model (no {error}); delete it and run again'
-            ) from error
+        return read(path, cls.of, "multi-fidelity model")
 
     def _bases(self, below: tuple[tuple[Process, ...], ...], terms: Iterable[int], x: Array) -> list[Array]:
         lower = _means(self.trend, self.levels[: len(below)], below, x)

@@ -16,15 +16,16 @@ Outputs have their own terms but share the evaluation of the union of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from tamis.errors import StudyError
-from tamis.files import load_arrays, save_arrays
+from tamis.files import save_arrays
 from tamis.marginals import Marginal
 from tamis.surrogates import base
 from tamis.surrogates.polynomials import Family, Indices, evaluate, family
@@ -97,30 +98,20 @@ class PCE:
         """Variance of each output over the law of the inputs."""
         return np.array([np.sum(c[1:] ** 2) for c in self.coefficients])
 
-    def sobol(self) -> Sobol:
-        """Return Sobol indices of every order (Sudret 2008, 10.1016/j.ress.2007.04.002, eqs 36-38)."""
-        d, m = len(self.families), len(self.terms)
-        power = np.zeros((len(self.indices), m))
+    def expansion(self) -> tuple[Indices, Array]:
+        """Return the terms (P, d), the constant first, and the coefficients of every output (P, m)."""
+        coefficients = np.zeros((len(self.indices), len(self.terms)))
         for i, (rows, c) in enumerate(zip(self.terms, self.coefficients, strict=True)):
-            power[rows, i] = c**2
-        power[0] = 0.0
-        variance = power.sum(axis=0)
-        power /= np.where(variance > 0, variance, np.nan)
-        acts = self.indices > 0
-        alone = acts & (acts.sum(axis=1, keepdims=True) == 1)
-        names = [tuple(np.flatnonzero(row).tolist()) for row in acts]
-        subsets = sorted(set(names) - {()}, key=lambda s: (len(s), s))
-        place = {s: i for i, s in enumerate(subsets)}
-        shares = np.zeros((len(subsets), m))
-        for name, row in zip(names, power, strict=True):
-            if name:
-                shares[place[name]] += row
-        first, total = alone.T.astype(float) @ power, acts.T.astype(float) @ power
-        return Sobol(first.reshape(d, m), total.reshape(d, m), tuple(subsets), shares)
+            coefficients[rows, i] = c
+        return self.indices, coefficients
 
-    def save(self, path: Path) -> None:
-        """Write to one ``.npz`` file."""
-        arrays = {
+    def sobol(self) -> Sobol:
+        """Return Sobol indices of every order."""
+        return sobol_indices(*self.expansion())
+
+    def arrays(self) -> dict[str, Any]:
+        """Return all there is as arrays, for a file."""
+        return {
             "families": np.array(self.families, dtype=np.float64),
             "indices": self.indices,
             "sizes": np.array([len(t) for t in self.terms]),
@@ -129,33 +120,57 @@ class PCE:
             "roots": np.concatenate([root.ravel() for root in self.roots]),
             "mse": self.mse,
             "loo": self.loo,
-            **{f"score_{name}": getattr(self.score, name) for name in ("q2", "rmse", "worst", "residuals")},
+            **base.score_arrays(self.score),
         }
-        save_arrays(path, arrays)
+
+    @classmethod
+    def of(cls, a: Mapping[str, Any]) -> PCE:
+        """Make it again from what `arrays` returned."""
+        sizes = a["sizes"]
+        cuts, squares = np.cumsum(sizes)[:-1], np.cumsum(sizes**2)[:-1]
+        roots = [r.reshape(k, k) for r, k in zip(np.split(a["roots"], squares), sizes, strict=True)]
+        return cls(
+            tuple(Family(int(kind), float(p), float(q)) for kind, p, q in a["families"]),
+            a["indices"],
+            tuple(np.split(a["terms"], cuts)),
+            tuple(np.split(a["coefficients"], cuts)),
+            tuple(roots),
+            a["mse"],
+            a["loo"],
+            base.score_of(a),
+        )
+
+    def save(self, path: Path) -> None:
+        """Write to one ``.npz`` file."""
+        save_arrays(path, self.arrays())
 
     @classmethod
     def load(cls, path: Path) -> PCE:
         """Read what `save` wrote."""
-        a = load_arrays(path)
-        try:
-            sizes = a["sizes"]
-            cuts, squares = np.cumsum(sizes)[:-1], np.cumsum(sizes**2)[:-1]
-            roots = [r.reshape(k, k) for r, k in zip(np.split(a["roots"], squares), sizes, strict=True)]
-            scored = base.Score(a["score_q2"], a["score_rmse"], int(a["score_worst"]), a["score_residuals"])
-            return cls(
-                tuple(Family(int(kind), float(p), float(q)) for kind, p, q in a["families"]),
-                a["indices"],
-                tuple(np.split(a["terms"], cuts)),
-                tuple(np.split(a["coefficients"], cuts)),
-                tuple(roots),
-                a["mse"],
-                a["loo"],
-                scored,
-            )
-        except (KeyError, ValueError) as error:
-            raise StudyError(
-                f'"{path}" is not a polynomial chaos ({error}); delete it and run again'
-            ) from error
+        return base.read(path, cls.of, "polynomial chaos")
+
+
+def sobol_indices(indices: Indices, coefficients: Array) -> Sobol:
+    """Return the Sobol indices of an expansion (Sudret 2008, 10.1016/j.ress.2007.04.002, eqs 36-38).
+
+    Terms are (P, d), the constant first, coefficients (P, m).
+    """
+    (d, m) = indices.shape[1], coefficients.shape[1]
+    power = coefficients**2
+    power[0] = 0.0
+    variance = power.sum(axis=0)
+    power /= np.where(variance > 0, variance, np.nan)
+    acts = indices > 0
+    alone = acts & (acts.sum(axis=1, keepdims=True) == 1)
+    names = [tuple(np.flatnonzero(row).tolist()) for row in acts]
+    subsets = sorted(set(names) - {()}, key=lambda s: (len(s), s))
+    place = {s: i for i, s in enumerate(subsets)}
+    shares = np.zeros((len(subsets), m))
+    for name, row in zip(names, power, strict=True):
+        if name:
+            shares[place[name]] += row
+    first, total = alone.T.astype(float) @ power, acts.T.astype(float) @ power
+    return Sobol(first.reshape(d, m), total.reshape(d, m), tuple(subsets), shares)
 
 
 def fit_pce(
