@@ -34,9 +34,16 @@ def main() -> int:
         machine=f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
     )
     code = 0
-    for script, arguments in (("evidence.py", peers), ("campaign.py", [])):
+    scripts = (
+        ("evidence.py", peers),
+        ("campaign.py", []),
+        ("pce.py", ["--large", *peers]),
+        ("kriging.py", peers),
+    )
+    for script, arguments in scripts:
         title = (ast.get_docstring(ast.parse((HERE / script).read_text())) or "").split("\n")[0].rstrip(".")
-        page += f"\n## {title}\n\n`python benchmarks/{script}`\n\n"
+        command = " ".join([script, *(a for a in arguments if a not in peers)])
+        page += f"\n## {title}\n\n`python benchmarks/{command}`\n\n"
         print(f"\n# {title}\n", flush=True)
         with subprocess.Popen(
             [sys.executable, str(HERE / script), *arguments], stdout=subprocess.PIPE, text=True

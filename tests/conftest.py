@@ -8,6 +8,7 @@ ROOT = Path(__file__).parent.parent
 WORKER = os.environ.get("PYTEST_XDIST_WORKER", "main")
 os.environ["TAMIS_CACHE"] = str(ROOT / ".cache" / f"tamis-{WORKER}")
 os.environ["MPLBACKEND"] = "Agg"
+os.environ["OPENBLAS_NUM_THREADS"] = "1"  # as the command line does; workers share the cores
 signal.signal(
     signal.SIGINT, signal.default_int_handler
 )  # started in the background, a shell would have it ignored

@@ -18,9 +18,9 @@ ROWS = [
     {"simulation", "experiment", "observables", "noise", "space", "design", "marginals"},
     {"keys", "store", "archive", "worker", "pool", "campaign", "cluster", "adapters"},
     {"surrogates"},
-    {"inference", "prediction", "fragility", "sensitivity"},
+    {"inference", "prediction", "propagation", "fragility", "sensitivity"},
     {"study"},
-    {"cli", "stores", "terminal", "plan", "report", "web", "vv", "__main__"},
+    {"cli", "stores", "terminal", "plan", "summary", "report", "web", "vv", "__main__"},
 ]
 WITHIN_ROW = {
     ("experiment", "observables"),
@@ -48,6 +48,8 @@ WITHIN_ROW = {
     ("cli", "terminal"),
     ("cli", "plan"),
     ("cli", "stores"),
+    ("cli", "summary"),
+    ("summary", "terminal"),
     ("stores", "terminal"),
     ("cli", "report"),
     ("plan", "terminal"),

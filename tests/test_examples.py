@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+import tamis
+from tamis.study.build import Study
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 TAMIS = [sys.executable, "-m", "tamis"]
@@ -58,7 +62,42 @@ def test_ball_in_python(tmp_path):
         *(found["posterior"].summary().column(c) for c in ("parameter", "mean")), strict=True
     ):
         held_to(expected[name], mean, name)
-    assert found["prior"].shape == (64, 36) and found["band"].draws.shape == (500, 36)
+    assert found["prior"].shape == (128, 36) and found["band"].draws.shape == (500, 36)
+
+
+@pytest.mark.example
+def test_slow_simulator_with_a_surrogate(tmp_path):
+    folder = copied("04_surrogate", tmp_path)
+    quick = {**os.environ, "BOREHOLE_SECONDS": "0"}
+    done = subprocess.run(
+        [*TAMIS, "run", "study.toml"], cwd=folder, capture_output=True, text=True, env=quick
+    )
+    assert done.returncode == 0, done.stderr
+    assert "surrogate: pce, Q2 0.99" in done.stdout and "sealed-above: flow [m3/yr]: mean" in done.stdout
+    check(folder, tomllib.loads((folder / "expected.toml").read_text()))
+    # 64 points in five tests, a held-out one and a prediction, and 2 d + 1 of each for FOSM about the prior mean
+    assert len(list((folder / "runs").glob("*/*.npz"))) == 7 * (64 + 11)
+
+    # the posterior is that of the simulator itself, which the test may sample as often as it likes
+    study = Study.load(folder / "study.toml")
+    rows = np.loadtxt(folder / "data/tests.csv", delimiter=",", skiprows=2)
+
+    def exact(x):
+        rw, kw, tl, tu, r = x.T[:, :, None]
+        length, above, below, q, sd = rows.T
+        log = np.log(r / rw)
+        head = 2 * np.pi * tu * (above - below)
+        flow = head / (log * (1 + 2 * length * tu / (log * rw**2 * kw) + tu / tl))
+        return (-0.5 * ((q - flow) / sd) ** 2 - np.log(sd * np.sqrt(2 * np.pi))).sum(axis=1)
+
+    reference = tamis.tmcmc(study.space, exact, n=8000, rng=np.random.default_rng(5))
+    means, log_evidence = summary(folder, "study")
+    found = np.array([means[name] for name in study.space.names])
+    sd = reference.flat.std(axis=0)
+    # 2000 draws worth at least 1000: three standard errors are a tenth of a standard deviation
+    assert np.all(np.abs(found - reference.flat.mean(axis=0)) < 0.1 * sd)
+    # the surrogate's error adds some hundredths of the noise's variance; five standard errors beside it
+    assert log_evidence == pytest.approx(reference.log_evidence[0], abs=0.02 + 5 * 0.006)
 
 
 @pytest.mark.example

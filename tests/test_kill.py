@@ -88,7 +88,7 @@ def test_a_campaign_killed_twenty_times(tmp_path):
         ("import tamis\n", "import time\n\nimport tamis\n"),
         ('    return {"t"', '    time.sleep(0.1)\n    return {"t"'),
     )
-    folders = [study(tmp_path / name, ("n = 64", "n = 100"), *slow) for name in ("left", "killed")]
+    folders = [study(tmp_path / name, ("n = 128", "n = 100"), *slow) for name in ("left", "killed")]
     assert begin(folders[0], "-j", "2", "--to", "observables").wait(300) == 0
     start = time.monotonic()
     begin(folders[1], "--to", "design").wait()
@@ -99,7 +99,7 @@ def test_a_campaign_killed_twenty_times(tmp_path):
 
 
 def test_a_sampler_killed_twenty_times(tmp_path):
-    more = (("n = 2000", "n = 16000"),)
+    more = (("n = 2000", "n = 16000"), ('method = "pce"', 'method = "none"'))
     folders = [study(tmp_path / name, *more) for name in ("left", "killed")]
     assert begin(folders[0], "-j", "2").wait(600) == 0
     start = time.monotonic()

@@ -137,3 +137,28 @@ def test_what_cannot_be_said_is_refused():
     ragged = np.array([[1.0, np.nan], [1.0, 2.0]])
     with pytest.raises(tamis.StudyError, match="missing in one replicate"):
         Known(1.0).loglike(ragged, Gauss(np.zeros((1, 2)), np.zeros((1, 2))), {}, None)
+
+
+def test_modes_cost_small_matrices_and_give_the_same_density():
+    rng = np.random.default_rng(1)
+    n, m, k = 7, 30, 4
+    y, mean, modes = rng.normal(size=(3, m)), rng.normal(size=(n, m)), rng.normal(size=(k, m))
+    var, weight = rng.uniform(0.1, 0.2, (n, m)), rng.uniform(0.0, 2.0, (n, k))
+    weight[2] = 0.0  # a point where the surrogate has no error along them
+    noise = Gaussian(sd="s")
+    theta = {"s": rng.uniform(0.3, 0.6, n)}
+    found = noise.loglike(y, Gauss(mean, var, modes, weight), theta, None)
+    for i in range(n):
+        surrogate = np.diag(var[i]) + modes.T @ np.diag(weight[i]) @ modes
+        white = theta["s"][i] ** 2 * np.eye(m)
+        full = np.kron(np.ones((3, 3)), surrogate) + np.kron(np.eye(3), white)
+        exact = multivariate_normal(np.tile(mean[i], 3), full).logpdf(y.ravel())
+        assert found[i] == pytest.approx(exact, rel=1e-10)
+
+
+def test_modes_without_any_other_error_are_no_density():
+    modes, weight = np.ones((1, 3)), np.ones((1, 1))
+    found = Known(0.0).loglike(
+        np.ones((1, 3)), Gauss(np.zeros((1, 3)), np.zeros((1, 3)), modes, weight), {}, None
+    )
+    assert found[0] == -np.inf

@@ -7,7 +7,14 @@ from typing import Any
 from tamis._version import __version__
 
 _WHERE = {
-    "tamis.errors": ("TamisError", "StudyError", "SimulationError", "Unavailable", "TamisWarning"),
+    "tamis.errors": (
+        "TamisError",
+        "StudyError",
+        "SimulationError",
+        "SurrogateError",
+        "Unavailable",
+        "TamisWarning",
+    ),
     "tamis.types": ("Array", "Inputs", "Outputs", "Gauss", "Table", "Event"),
     "tamis.marginals": (
         "uniform",
@@ -37,11 +44,15 @@ _WHERE = {
     "tamis.surrogates.pce": ("PCE", "fit_pce"),
     "tamis.surrogates.kriging": ("Kriging", "fit_kriging"),
     "tamis.surrogates.multifidelity": ("MultiFidelity", "fit_multifidelity"),
-    "tamis.inference.likelihood": ("Direct", "Likelihood"),
+    "tamis.surrogates.reduced": ("Reduced", "fit_reduced"),
+    "tamis.surrogates.enrich": ("enrich",),
+    "tamis.surrogates.contract": ("check_surrogate",),
+    "tamis.inference.likelihood": ("Direct", "Emulated", "Likelihood"),
     "tamis.inference.posterior": ("Posterior",),
     "tamis.inference.tmcmc": ("tmcmc",),
     "tamis.inference.selection": ("compare",),
     "tamis.prediction": ("Predictive", "predict", "mix"),
+    "tamis.propagation": ("monte_carlo", "fosm", "response_surface", "fit_laws"),
     "tamis.study.build": ("Study",),
 }
 _HOME = {name: module for module, names in _WHERE.items() for name in names}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -16,11 +17,9 @@ from tamis.errors import SimulationError, StudyError, TamisError
 
 if TYPE_CHECKING:
     from tamis.pool import Executors
-    from tamis.study.artifacts import Results
     from tamis.study.reader import Raw, Stage
 
 DONE, COMPUTATION_SAYS_NO, WRONG_REQUEST, INTERRUPTED = 0, 1, 2, 130
-_STAGES = ("design", "runs", "observables", "posterior", "prediction", "report")
 
 _EPILOG = """\
 a first walk:
@@ -34,7 +33,13 @@ exit codes: 0 done, 1 the computation says no, 2 the request was wrong, 130 inte
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one verb and return its exit code."""
+    """Run one verb and return its exit code.
+
+    Linear algebra uses one thread, like the runs: its matrices are small, threads that wait for a busy machine make
+    it tens of times slower, and results would depend on their number.
+    """
+    for library in ("OMP", "OPENBLAS", "MKL"):
+        os.environ.setdefault(f"{library}_NUM_THREADS", "1")
     arguments = _parser().parse_args(argv)
     with suppress(ValueError):  # not in the main thread; batch systems end a job by SIGTERM
         signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -61,6 +66,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
+    from tamis.study.reader import STAGES
+
     parser = argparse.ArgumentParser(
         prog="tamis",
         description="Calibrate a simulator against measurements, say how sure one may be, predict with what is left.",
@@ -77,7 +84,9 @@ def _parser() -> argparse.ArgumentParser:
 
     sub = add("new", new, "Copy a working study to start from.")
     sub.add_argument("folder", type=Path, metavar="DIR")
-    sub.add_argument("--like", default="ball", help="the study to copy (default: ball)")
+    sub.add_argument(
+        "--like", default="ball", help="the study to copy: ball (default), or borehole, a slow simulator"
+    )
 
     sub = add("check", check, "Validate a study, run one point, time it, and print the plan and its cost.")
     sub.add_argument("study", type=Path, metavar="STUDY")
@@ -87,9 +96,10 @@ def _parser() -> argparse.ArgumentParser:
         "study", type=Path, metavar="STUDY", help="a study file, or a folder with study.toml in it"
     )
     sub.add_argument(
-        "--to", choices=_STAGES, default="report", metavar="STAGE", help=f"last stage: {', '.join(_STAGES)}"
+        "--to", choices=STAGES, default="report", metavar="STAGE", help=f"last stage: {', '.join(STAGES)}"
     )
     sub.add_argument("--retry-failed", action="store_true", help="run again the points whose run failed")
+    sub.add_argument("--force", action="store_true", help="go on with a surrogate below its threshold")
     _common(sub)
 
     sub = add(
@@ -203,8 +213,6 @@ def _executor(arguments: argparse.Namespace, raw: Raw) -> AbstractContextManager
 
 
 def _jobs(arguments: argparse.Namespace) -> int:
-    import os
-
     if arguments.jobs is not None and arguments.jobs < 0:
         raise StudyError(f"-j {arguments.jobs}: expected 0 (in this process) or more workers")
     return arguments.jobs if arguments.jobs is not None else os.cpu_count() or 1
@@ -240,6 +248,7 @@ def check(arguments: argparse.Namespace) -> int:
 def run(arguments: argparse.Namespace) -> int:
     """Bring a study up to date."""
     from tamis.study.reader import read, read_manifest, up_to_date
+    from tamis.summary import print_results, shown
     from tamis.terminal import reporting, say
 
     raw = read(arguments.study)
@@ -252,7 +261,7 @@ def run(arguments: argparse.Namespace) -> int:
         say(f"{raw.path.name} is up to date.")
         if "verdict" in manifest:
             say(manifest["verdict"])
-            say(f"report: {_shown(raw.results / 'report.html')}")
+            say(f"report: {shown(raw.results / 'report.html')}")
         return COMPUTATION_SAYS_NO if manifest.get("unsound") else DONE
     from tamis.study.build import build
     from tamis.study.stages import run as run_stages
@@ -260,53 +269,15 @@ def run(arguments: argparse.Namespace) -> int:
     study = build(raw)
     with _executor(arguments, raw) as executor, reporting(arguments.json) as progress:
         results = run_stages(
-            study, upto, executor=executor, progress=progress, retry_failed=arguments.retry_failed
+            study,
+            upto,
+            executor=executor,
+            progress=progress,
+            retry_failed=arguments.retry_failed,
+            force=arguments.force,
         )
-    if arguments.json:
-        say(json.dumps(_result(results)))
-        return _code(results)
-    return _summarise(results)
-
-
-def _result(results: Results) -> dict[str, object]:
-    """Return the last event of a run as JSON: what the summary says in words."""
-    evidence = results.posterior.log_evidence if results.posterior else None
-    return {
-        "task": "result",
-        "verdict": results.verdict,
-        "log_evidence": evidence,
-        "worries": [vars(worry) for worry in results.worries],
-        "report": str(results.folder / "report.html"),
-    }
-
-
-def _summarise(results: Results) -> int:
-    from tamis.terminal import say, table
-
-    if results.posterior is not None:
-        summary = results.posterior.summary()
-        wanted = ("parameter", "unit", "median", "q05", "q95", "narrowing")
-        rows = list(zip(*(summary.column(name) for name in wanted), strict=True))
-        rows = [(*row[:-1], f"{row[-1]:.0%}") for row in rows]
-        table(("parameter", "unit", "median", "5 %", "95 %", "narrower than prior by"), rows)
-    if results.panels is not None:
-        say(results.verdict)
-    for worry in results.worries:
-        say(f"{'!!' if worry.serious else ' -'} {worry.text}")
-    if (results.folder / "report.html").is_file() and results.panels is not None:
-        say(f"report: {_shown(results.folder / 'report.html')}")
-    return _code(results)
-
-
-def _code(results: Results) -> int:
+    print_results(results, as_json=arguments.json)
     return COMPUTATION_SAYS_NO if any(worry.unsound for worry in results.worries) else DONE
-
-
-def _shown(path: Path) -> str:
-    try:
-        return str(path.resolve().relative_to(Path.cwd()))
-    except ValueError:
-        return str(path)
 
 
 def status(arguments: argparse.Namespace) -> int:
@@ -351,23 +322,25 @@ def report(arguments: argparse.Namespace) -> int:
     from tamis.study.build import build
     from tamis.study.reader import read, up_to_date
     from tamis.study.stages import results
+    from tamis.summary import shown
 
     raw = read(arguments.study)
-    stale = [stage for stage, current in up_to_date(raw, "prediction").items() if not current]
+    stale = [stage for stage, current in up_to_date(raw, "propagation").items() if not current]
     if stale:
         raise StudyError(
             f"{raw.path.name}: {stale[0]} is not up to date; `tamis run {arguments.study}` first"
         )
     found = results(build(raw))
     write_report(found, found.folder / "report.html")
-    print(f"report: {_shown(found.folder / 'report.html')}")
+    print(f"report: {shown(found.folder / 'report.html')}")
     return DONE
 
 
 def compare(arguments: argparse.Namespace) -> int:
     """Weigh studies against each other."""
     from tamis.study.reader import comparison_folder, read, read_comparison
-    from tamis.terminal import reporting, say, table
+    from tamis.summary import print_comparison
+    from tamis.terminal import reporting
 
     raws = [read(path) for path in arguments.studies]
     record = read_comparison(raws)
@@ -379,27 +352,7 @@ def compare(arguments: argparse.Namespace) -> int:
         record = read_comparison(raws)
         if record is None:
             raise TamisError("a file changed during the comparison; run the same command again")
-    if arguments.json:
-        say(json.dumps({"task": "comparison", **record}))
-        return COMPUTATION_SAYS_NO if any(worry["unsound"] for worry in record["worries"]) else DONE
-    table(record["columns"], record["rows"])
-    for check in record["nested"]:
-        held = f"{check['inner']} is {check['outer']} with {check['parameter']} = {check['value']:g}"
-        factor, error = check["by_evidence"]
-        if check["agrees"] is None:
-            say(
-                f"{held}: log Bayes factor {factor:+.2f} ± {error:.2f}; too far in the tail for the draws to check"
-            )
-            continue
-        density, its_error = check["by_density"]
-        verdict = "agree" if check["agrees"] else "DISAGREE"
-        against = (
-            f"{factor:+.2f} ± {error:.2f} against {density:+.2f} ± {its_error:.2f} from the posterior density"
-        )
-        say(f"{held}: log Bayes factor {against} ({verdict})")
-    for worry in record["worries"]:
-        say(f"{'!!' if worry['serious'] else ' -'} {worry['text']}")
-    say(f"report: {_shown(comparison_folder(raws) / 'report.html')}")
+    print_comparison(record, comparison_folder(raws), as_json=arguments.json)
     return COMPUTATION_SAYS_NO if any(worry["unsound"] for worry in record["worries"]) else DONE
 
 

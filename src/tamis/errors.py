@@ -25,6 +25,10 @@ class SimulationError(TamisError):
     """A simulator says that the physics failed (divergence, no convergence); a datum, not an accident."""
 
 
+class SurrogateError(TamisError):
+    """A surrogate predicts runs it has not seen too poorly to stand in for the simulator."""
+
+
 class TamisWarning(UserWarning):
     """Something the user should worry about; collected during a study and printed in the report."""
 

@@ -95,6 +95,10 @@ class _Gaussian:
             )
         modes = np.empty((0, len(at))) if model.modes is None else model.modes[:, keep]
         weight = np.empty((len(mean), 0)) if model.weight is None else model.weight
+        if not colours:
+            return _replicated(
+                y, mean, lambda r, share, own: _modal(r, share * white + own * var, modes, own * weight)
+            )
         return _replicated(
             y, mean, lambda r, share, own: _dense(r, at, colours, white, var, modes, weight, share, own)
         )
@@ -172,6 +176,36 @@ def _markov(residual: Array, at: Array, colour: Colour, diagonal: Array, share: 
             gain = spread / predicted
             centre, spread = centre + gain * miss, spread - gain * spread
     return total
+
+
+def _modal(residual: Array, diagonal: Array, modes: Array, weight: Array) -> Array:
+    """Log density with covariance diag + modes' weight modes: k by k matrices instead of m by m (Woodbury 1950).
+
+    With A = diag^-1/2 modes' weight^1/2 and z = diag^-1/2 residual, the determinant is that of diag times that of
+    C = 1 + A'A, and the square of the residual is z'z - z'A C^-1 A'z. Both are read off the Cholesky factor of C
+    bordered by A'z and 1 + z'z: its last pivot squared is that square plus one.
+    """
+    (n, m), k = residual.shape, len(modes)
+    usable = np.min(diagonal, axis=1) > 0
+    diagonal = np.where(usable[:, None], diagonal, 1.0)
+    products = (modes[:, None] * modes[None]).reshape(k * k, m)
+    answer = np.empty(n)
+    rows = max(1, _CHUNK // max(m, (k + 1) ** 2))
+    for start in range(0, n, rows):
+        part = slice(start, min(start + rows, n))
+        root = np.sqrt(weight[part])
+        scaled = residual[part] / diagonal[part]
+        bordered = np.zeros((len(scaled), k + 1, k + 1))  # its lower half is what counts
+        bordered[:, :k, :k] = ((1 / diagonal[part]) @ products.T).reshape(-1, k, k)
+        bordered[:, :k, :k] *= root[:, :, None] * root[:, None, :]
+        bordered[:, k, :k] = (scaled @ modes.T) * root
+        bordered[:, k, k] = np.einsum("nm,nm->n", scaled, residual[part])
+        bordered += np.eye(k + 1)
+        pivots = np.diagonal(np.linalg.cholesky(bordered), axis1=1, axis2=2)
+        square = pivots[:, k] ** 2 - 1
+        logdet = np.log(diagonal[part]).sum(axis=1) + 2 * np.log(pivots[:, :k]).sum(axis=1)
+        answer[part] = -0.5 * (square + logdet + m * math.log(2 * math.pi))
+    return np.where(usable, answer, -np.inf)
 
 
 def _dense(

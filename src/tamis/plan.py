@@ -19,7 +19,7 @@ from tamis.files import load_arrays
 from tamis.keys import read_keys, run_key
 from tamis.simulation import explained
 from tamis.store import Run, RunStore, failure_groups, paths
-from tamis.study.reader import Raw, read, read_manifest, stage_hashes, up_to_date
+from tamis.study.reader import Raw, applies, read, read_manifest, stage_hashes, up_to_date
 from tamis.terminal import duration, say, size, table
 from tamis.types import Value
 from tamis.worker import check_present
@@ -52,6 +52,7 @@ def print_plan(path: Path) -> int:
     if n:
         say(f"design: {n} runs, about {duration(n * seconds)} on one core, {size(n * each)} stored")
     _print_sampling(study, seconds)
+    _print_predicting(study, seconds)
     _print_states(raw)
     return 0
 
@@ -109,6 +110,13 @@ def _print_sampling(study: Study, seconds: float) -> None:
     from tamis.inference.likelihood import Likelihood
     from tamis.study.stages import CALLS_A_SAMPLE, check_affordable, sampled_runs
 
+    if applies(study.raw, "surrogate"):
+        table = study.settings.surrogate
+        more = f", then up to {table.enrich.budget} points more" if table.enrich else ""
+        say(
+            f"posterior: {study.settings.n_samples} samples of a surrogate ({table.method}){more}; no other runs"
+        )
+        return
     runs = sampled_runs(study)
     if runs is not None:
         check_affordable(study)
@@ -130,6 +138,22 @@ def _print_sampling(study: Study, seconds: float) -> None:
         f"posterior: {study.settings.n_samples} samples, about {calls:,} likelihoods of {duration(each)}: "
         f"{duration(calls * each)}"
     )
+
+
+def _print_predicting(study: Study, seconds: float) -> None:
+    """Price what the simulator itself is asked to predict, where every draw is a run."""
+    from tamis.simulation import batched
+    from tamis.study.panels import SLOW
+
+    for series in study.series:
+        needs = {name for e in series.experiments for name in study.forward(e).needs}
+        if series.emulate or batched(study.simulator, needs):
+            continue
+        n = (series.draws or SLOW) * len(series.experiments)
+        hint = (
+            "" if study.settings.surrogate.method == "none" else "; emulate = true asks the surrogate instead"
+        )
+        say(f"prediction of {series.name}: {n} runs, about {duration(n * seconds)} on one core{hint}")
 
 
 def _print_states(raw: Raw) -> None:

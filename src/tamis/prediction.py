@@ -1,7 +1,8 @@
 """Robust prediction: what the model says at conditions nobody measured, with what is left of the uncertainty.
 
 Two bands are kept apart throughout: the parameters' (spread of the model's answers over posterior draws) and
-the total, which adds the error model. Mean and variance follow Hadjidoukas et al. 2014
+the total, which adds the error model. Where a surrogate answers, one draw of its error is part of each answer,
+so both bands hold it. Mean and variance follow Hadjidoukas et al. 2014
 (10.1016/j.cma.2014.07.017), eq 14-15: the total variance is the mean of the error's variance plus the
 variance of the answers.
 """
@@ -16,7 +17,7 @@ from scipy.special import ndtr
 
 from tamis.errors import SimulationError
 from tamis.experiment import Experiment
-from tamis.inference.likelihood import Direct, Forward, gather
+from tamis.inference.likelihood import Forward, answers, some
 from tamis.inference.posterior import Posterior
 from tamis.space import Space
 from tamis.types import Array, Gauss, Generator
@@ -95,7 +96,7 @@ def predict(
 
 def predict_series(
     source: Posterior | Space,
-    forwards: Sequence[Direct],
+    terms: Sequence[tuple[Experiment, Forward]],
     *,
     n: int,
     rng: Generator,
@@ -106,8 +107,8 @@ def predict_series(
     The numbers of all experiments side by side.
     """
     space, x = _draws(source, n, rng) if draws is None else (_space(source), draws)
-    points = [x[:, [space.index(name) for name in forward.reads]] for forward in forwards]
-    return _predictive(space, x, [f.experiment for f in forwards], gather(forwards, points), rng)
+    models = answers(space, [forward for _, forward in terms], x)
+    return _predictive(space, x, [experiment for experiment, _ in terms], models, rng)
 
 
 def _space(source: Posterior | Space) -> Space:
@@ -125,17 +126,25 @@ def _predictive(
     if not good.any():
         raise SimulationError(f"{experiments[0].name}: the simulator failed at all {len(x)} draws")
     theta = {name: x[good, i] for i, name in enumerate(space.names)}
-    answers, errors, variances = [], [], []
+    told, errors, variances = [], [], []
     for experiment, model in zip(experiments, models, strict=True):
         for observation, part in zip(experiment.observations, experiment.parts(), strict=True):
-            mean = model.mean[good, part]
-            spread = np.sqrt(model.var[good, part])
-            mean = mean + spread * rng.standard_normal(mean.shape) if spread.any() else mean
-            answers.append(mean)
+            mean = with_error(some(model, part), rng)[good]
+            told.append(mean)
             errors.append(observation.noise.draw(mean, theta, observation.coord, rng))
             variances.append(observation.noise.error_variance(mean, theta, observation.coord))
     coord = experiments[0].observations[0].coord if len(experiments) == 1 else None
-    return Predictive(coord, np.hstack(answers), np.hstack(errors), np.hstack(variances), int((~good).sum()))
+    return Predictive(coord, np.hstack(told), np.hstack(errors), np.hstack(variances), int((~good).sum()))
+
+
+def with_error(model: Gauss, rng: Generator) -> Array:
+    """Add to the answers of a surrogate one draw of its error; those of the simulator itself have none."""
+    mean = model.mean
+    if model.var.any():
+        mean = mean + np.sqrt(model.var) * rng.standard_normal(mean.shape)
+    if model.modes is not None and model.weight is not None:
+        mean = mean + (np.sqrt(model.weight) * rng.standard_normal(model.weight.shape)) @ model.modes
+    return mean
 
 
 def mix(predictives: Sequence[Predictive], weights: Sequence[float], rng: Generator) -> Predictive:

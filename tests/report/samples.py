@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 
 from tamis.inference.posterior import Posterior
 from tamis.inference.selection import compare
 from tamis.marginals import lognormal, uniform
 from tamis.space import Parameter, Space
 from tamis.store import Run
-from tamis.study.artifacts import Comparison, DesignRuns, NestedCheck, Panel, Reference, Results, Worry
+from tamis.study.artifacts import (
+    Comparison,
+    DesignRuns,
+    Emulation,
+    Influence,
+    NestedCheck,
+    Panel,
+    Propagation,
+    Reference,
+    Results,
+    Worry,
+)
 from tamis.types import Array
 
 TEXT = """tamis = 1
@@ -202,6 +215,147 @@ def design(failures: bool = True) -> DesignRuns:
     return DesignRuns(("e", "k_t"), x, ("drop-1.0", "drop-2.0"), tuple(runs))
 
 
+def emulation(x: Array, d: int = 2, n: int = 60, **changes: Any) -> Emulation:
+    """Left-out predictions over the unit cube, poorer where the first parameter is large and late on the abscissa."""
+    rng = np.random.default_rng(len(x) + d)
+    points = rng.random((n, d))
+    late = np.linspace(0.0, 1.0, len(x))
+    simulated = points[:, :1] * np.sin(3 * late) + points[:, -1:] ** 2 * (0.2 + late) + (len(x) == 1)
+    predicted = simulated + 0.1 * (0.1 + late) * points[:, :1] ** 4 * rng.standard_normal((n, 1))
+    error = predicted - simulated
+    variance = simulated.var(axis=0)
+    values: dict[str, Any] = {
+        "series": "drop-1.0",
+        "label": "z" if len(x) > 1 else "peak force",
+        "xlabel": "t [s]" if len(x) > 1 else "",
+        "ylabel": "z [m]" if len(x) > 1 else "force [kN]",
+        "q2": float(1 - (error**2).mean(axis=0).sum() / variance.sum()),
+        "failed": 3,
+        "worst": int(np.argmax((error**2).sum(axis=1))),
+        "poor": False,
+        "method": "pce" if len(x) == 1 else "pce of 4 principal components",
+        "x": x,
+        "points": points,
+        "simulated": simulated,
+        "predicted": predicted,
+        "q2_points": 1 - (error**2).mean(axis=0) / np.where(variance > 0, variance, np.nan),
+        "growth": np.array([[n, 0.9]]),
+    }
+    return Emulation(**{**values, **changes})
+
+
+def emulations() -> tuple[Emulation, ...]:
+    """A number, a poor one that was enriched, a signal and a table of tests, over the ball's two parameters."""
+    growth = np.array([[30, 0.62], [40, 0.71], [50, 0.88], [60, 0.93]])
+    scale = np.array([0.35, 1.9e8])
+    shift = np.array([0.6, 1e7])
+    made = (
+        emulation(np.zeros(1)),
+        emulation(np.zeros(1), label="rest time", ylabel="time [s]", q2=0.93, poor=True, growth=growth),
+        emulation(np.linspace(0.0, 1.5, 120), growth=growth[1:] + np.array([0.0, 0.06])),
+        emulation(
+            np.arange(10.0, 90.0, 10.0), series="tests", label="ctr", xlabel="angle [deg]", ylabel="ctr"
+        ),
+    )
+    return tuple(replace(e, points=shift + scale * e.points) for e in made)
+
+
+def influence(x: Array, d: int = 2, **changes: Any) -> Influence:
+    """Two parameters whose shares trade places along the abscissa, one interaction, the rest without effect."""
+    m = len(x)
+    late = np.linspace(0.0, 1.0, m)
+    shares = np.stack([0.7 - 0.5 * late, 0.2 + 0.4 * late, np.full(m, 0.1) + 0.1 * late])
+    first = np.zeros((d, m))
+    first[0], first[-1] = shares[0], shares[1]
+    total = first.copy()
+    total[[0, -1]] += shares[2]
+    values: dict[str, Any] = {
+        "series": "drop-1.0",
+        "label": "z" if m > 1 else "peak force",
+        "xlabel": "t [s]" if m > 1 else "",
+        "ylabel": "z [m]" if m > 1 else "force [kN]",
+        "source": "polynomial chaos",
+        "subsets": ((0,), (d - 1,), (0, d - 1)),
+        "x": x,
+        "sd": 0.02 + 0.1 * late,
+        "first": first,
+        "total": total,
+        "first_band": np.stack([first - 0.03, first + 0.03]),
+        "total_band": np.stack([total - 0.04, total + 0.04]),
+        "shares": shares,
+        "sampled_first": first + 0.01,
+        "sampled_total": total - 0.01,
+        "src": np.sqrt(first) * np.where(np.arange(d) % 2, -1, 1)[:, None],
+        "src_r2": np.full(m, 0.9),
+        "fosm": np.sqrt(total / total.sum(axis=0)),
+    }
+    return Influence(**{**values, **changes})
+
+
+def influences() -> tuple[Influence, ...]:
+    """What goes with `emulations`."""
+    return (
+        influence(np.zeros(1)),
+        influence(np.zeros(1), label="rest time", ylabel="time [s]"),
+        influence(np.linspace(0.0, 1.5, 120)),
+        influence(
+            np.arange(10.0, 90.0, 10.0), series="tests", label="ctr", xlabel="angle [deg]", ylabel="ctr"
+        ),
+    )
+
+
+def propagation(n: int = 900, **changes: Any) -> Propagation:
+    """A lognormal number, drawn in batches of a hundred."""
+    z = np.random.default_rng(n).standard_normal(n)
+    values = 3.0 * np.exp(0.3 * z)
+    steps = np.arange(100.0, n + 1, 100.0)
+    means = np.array([values[: int(k)].mean() for k in steps])
+    scores = ndtri((np.arange(1, n + 1) - 0.5) / n)
+    laws = {"lognormal": 3.0 * np.exp(0.3 * scores), "normal": values.mean() + values.std() * scores}
+    fields: dict[str, Any] = {
+        "series": "drop-5.0",
+        "label": "peak force",
+        "ylabel": "force [kN]",
+        "at": "",
+        "source": "posterior",
+        "tolerance": 0.05,
+        "converged": True,
+        "failed": 0,
+        "emulated": False,
+        "laws": tuple(laws),
+        "law_parameters": ("median = 3, cov = 0.307", "mean = 3.14, sd = 0.96"),
+        "values": values,
+        "steps": steps,
+        "means": means,
+        "errors": np.array([1.96 * values[: int(k)].std() / math.sqrt(k) for k in steps]),
+        "moments": np.array([values.mean(), values.std(), 0.95, 1.64]),
+        "fosm": np.array([3.0, 0.9]),
+        "fosm_importance": np.array([0.8, -0.6]),
+        "surface": np.array([[0.981, 0.980], [0.992, 0.991]]),
+        "law_scores": np.array([[-1020.3, 0.018], [-1071.9, 0.071]]),
+        "law_quantiles": np.stack(list(laws.values())),
+    }
+    return Propagation(**{**fields, **changes})
+
+
+def propagations() -> tuple[Propagation, ...]:
+    """A number over the posterior, and one of a signal over the prior that did not converge."""
+    return (
+        propagation(),
+        propagation(
+            400,
+            label="z",
+            ylabel="z [m]",
+            at="t = 0.5 s",
+            source="prior",
+            tolerance=0.02,
+            converged=False,
+            failed=7,
+            emulated=True,
+        ),
+    )
+
+
 def study(stem: str = "study") -> Any:
     simulator = SimpleNamespace(
         name="model.py:ball",
@@ -226,8 +380,10 @@ def study(stem: str = "study") -> Any:
         seed=7,
         simulator=simulator,
         space=space(),
+        model_space=space().subset(["e", "k_t"]),
         series=series,
         references=references,
+        settings=SimpleNamespace(surrogate=SimpleNamespace(min_q2=0.95)),
         text=TEXT,
         parents=(("common.toml", "seed = 7\n"),),
     )

@@ -170,6 +170,64 @@ def test_prior_propagated_without_data(tmp_path: Path) -> None:
     ]
 
 
+@pytest.fixture(scope="module")
+def emulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("emulated") / "report.html"
+    made = {
+        "emulations": samples.emulations(),
+        "influences": samples.influences(),
+        "propagations": samples.propagations(),
+    }
+    write_report(small(posterior=samples.posterior(), **made), path)
+    return path
+
+
+def test_surrogate_sensitivity_and_propagation_have_their_places(emulated: Path) -> None:
+    text = emulated.read_text(encoding="utf-8")
+    check_self_contained(text)
+    page = Page(text)
+    assert len(page.ids) == len(set(page.ids))
+    order = [
+        "2Parameters",
+        "Where the variance comes from",
+        "Beside published figures",
+        "3Surrogate",
+        "Where it is worst",
+        "Enrichment",
+        "4Sampler",
+        "5Prediction",
+        "Propagation",
+        "6Provenance",
+    ]
+    assert [heading for heading in page.headings if heading in order] == order
+    assert "1 of 4 is below the 0.95 asked for" in text  # the study's own threshold
+
+
+def test_files_of_surrogate_sensitivity_and_propagation(emulated: Path) -> None:
+    text = emulated.read_text(encoding="utf-8")
+    files = {address for tag, address in Page(text).addresses if tag == "a" and not address.startswith("#")}
+    for name in (
+        "surrogate-numbers",
+        "surrogate-scores",
+        "influence",
+        "propagation-moments",
+        "propagation-1-laws",
+    ):
+        assert f"tables/{name}.csv" in files
+    for file in files:
+        assert (emulated.parent / file).is_file(), file
+        if file.endswith(".csv"):
+            with (emulated.parent / file).open(newline="", encoding="utf-8") as stream:
+                head, *rows = list(csv.reader(stream))
+            assert rows and all(len(row) == len(head) for row in rows), file
+
+
+def test_sensitivity_is_shown_before_there_is_a_posterior(tmp_path: Path) -> None:
+    write_report(small(influences=samples.influences()), tmp_path / "report.html")
+    page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
+    assert "2Parameters" in page.headings and "Where the variance comes from" in page.headings
+
+
 def test_failures_are_grouped_by_reason(html: str) -> None:
     assert re.search(r"<td>failed</td><td>no convergence after 200 iterations</td><td[^>]*>18</td>", html)
     assert re.search(r"<td>timeout</td><td>stopped after 30 s</td><td[^>]*>1</td>", html)

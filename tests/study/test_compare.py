@@ -21,14 +21,14 @@ BALL = Path(__file__).parents[2] / "examples" / "01_ball"
 def ball(tmp_path):
     folder = tmp_path / "ball"
     shutil.copytree(BALL, folder, ignore=shutil.ignore_patterns("runs", "results", "__pycache__"))
-    text = (folder / "study.toml").read_text()
-    (folder / "study.toml").write_text(text.replace("n = 2000", "n = 1000").replace("n = 64", "n = 8"))
+    text = (folder / "study.toml").read_text().replace('method = "pce"', 'method = "none"')
+    (folder / "study.toml").write_text(text.replace("n = 2000", "n = 1000").replace("n = 128", "n = 8"))
     vacuum = text[: text.index("[parameters]")] + text[text.index("[parameters]") :]
     drag = next(line for line in vacuum.splitlines() if line.startswith("drag"))
     vacuum = vacuum.replace(drag + "\n", "").replace(
         '"model.py:ball" ', '"model.py:ball"\ninputs = { drag = 0.06 } '
     )
-    (folder / "held.toml").write_text(vacuum.replace("n = 2000", "n = 1000").replace("n = 64", "n = 8"))
+    (folder / "held.toml").write_text(vacuum.replace("n = 2000", "n = 1000").replace("n = 128", "n = 8"))
     return folder
 
 

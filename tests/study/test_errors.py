@@ -34,7 +34,7 @@ CASES = [
         'study.toml: titel: unknown key "titel"; did you mean "title"?',
     ),
     ("how = ", "hwo = ", 'experiment[0].observe[0].hwo: unknown key "hwo"; did you mean "how"?'),
-    ('method = "lhs"', 'metod = "lhs"', 'design.metod: unknown key "metod"; did you mean "method"?'),
+    ('method = "sobol"', 'metod = "sobol"', 'design.metod: unknown key "metod"; did you mean "method"?'),
     ('kind = "gaussian", sd', 'kind = "gaussian", sdd', 'noise.sdd: unknown key "sdd"; did you mean "sd"?'),
     ('kind = "gaussian"', 'kind = "gausian"', "observe[0].noise.kind: expected"),
     ('kind = "gaussian"', 'kind = "gausian"', 'did you mean "gaussian"?'),
@@ -98,14 +98,38 @@ CASES = [
     ("low = 0.60", 'low = "small"', "parameters.e.low: expected a number, found 'small'"),
     ("low = 0.60", "low = 0.99", "parameters.e: uniform law needs low < high"),
     ("seed  = 1", 'seed = "one"', "seed: input should be a valid integer, found 'one'"),
-    ("n = 64", "n = 0", "design.n: input should be greater than or equal to 1, found 0"),
+    ("n = 128", "n = 0", "design.n: input should be greater than or equal to 1, found 0"),
     ("tamis = 1 ", "tamis = 2 ", "tamis: expected 1, found 2"),
     (
         'use  = "validate"',
         'use  = "validation"',
         'use: expected "calibrate" or "validate", found \'validation\'; did you mean "validate"?',
     ),
-    ('method = "none"', 'method = "kriging"', 'surrogate.method: expected "none"'),
+    (
+        'method = "pce"',
+        'method = "krigging"',
+        'surrogate.method: expected "none", "pce" or "kriging", found \'krigging\'; did you mean "kriging"?',
+    ),
+    ('method = "pce"', 'method = "kriging"\ndegree = 3', 'surrogate.degree: only method = "pce" has it'),
+    (
+        'method = "pce"',
+        'method = "pce"\nkernel = "matern32"',
+        'surrogate.kernel: only method = "kriging" has it',
+    ),
+    ('method = "pce"', 'method = "pce"\nmin_q2 = 1.5', "surrogate.min_q2: input should be less than 1"),
+    ('method = "pce"', 'method = "none"\nenrich = { budget = 5 }', "surrogate.enrich: there is no surrogate"),
+    ('method = "pce"', 'method = "pce"\nenrich = { buget = 5 }', 'did you mean "budget"?'),
+    ('method = "pce"', 'method = "pce"\n[sensitivity]\nmethods = ["sobo"]', 'did you mean "sobol"?'),
+    (
+        'method = "pce"',
+        'method = "pce"\n[propagate]',
+        "propagate: needs a [[predict]] that observes single numbers",
+    ),
+    (
+        'method = "pce"                               # pce | kriging | none: sample the simulator itself',
+        'method = "none"\n[[predict]]\nname = "p"\nemulate = true\nobserve = [ { output = "z", how = "final" } ]',
+        'predict[0].emulate: needs a surrogate: [surrogate] method = "pce" or "kriging"',
+    ),
     ("[[predict]] ", "[predict] ", "predict: input should be a valid list"),
     ('name = "drop-2.0"', 'name = "drop-1.0"', 'two experiments or predictions are called "drop-1.0"'),
     # units
@@ -202,6 +226,7 @@ def test_missing_study_offers_the_nearest(ball):
 def test_sampling_a_slow_simulator_directly_is_priced_and_refused(ball, capsys):
     model = ball / "model.py"
     model.write_text(model.read_text().partition("@ball.batch")[0])
+    edited(ball, 'method = "pce"', 'method = "none"')
     for verb in (["check"], ["run", "-j", "0"]):
         assert main([verb[0], str(ball / "study.toml"), *verb[1:]]) == 2
         assert "would store about 220,000 runs, more than 100,000" in capsys.readouterr().err

@@ -25,7 +25,8 @@ def ball(tmp_path):
     folder = tmp_path / "ball"
     shutil.copytree(BALL, folder, ignore=shutil.ignore_patterns("runs", "results", "__pycache__"))
     edit(folder, "n = 2000", "n = 400")
-    edit(folder, "n = 64", "n = 12")
+    edit(folder, "n = 128", "n = 12")
+    edit(folder, 'method = "pce"', 'method = "none"')
     return folder
 
 

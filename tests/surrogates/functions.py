@@ -67,3 +67,24 @@ def kinks(u: Array) -> Array:
     """Sum of absolute values with falling weights: no polynomial is exact."""
     y: Array = np.abs(2 * u - 1) @ (0.5 ** np.arange(u.shape[1]))
     return y
+
+
+def front(u: Array, m: int = 200) -> Array:
+    """A front of m instants: its time, width and height are the three inputs."""
+    time, width, height = 0.3 + 0.4 * u[:, :1], 0.05 + 0.1 * u[:, 1:2], 1 + u[:, 2:3]
+    y: Array = height * np.tanh((np.linspace(0, 1, m) - time) / width)
+    return y
+
+
+def contact(u: Array) -> Array:
+    """Force of a contact in five inputs: zero over most of the cube, until a gap closes, then stiff."""
+    closed = u @ np.array([1.0, 0.8, 0.6, 0.4, 0.2]) - 2.15
+    y: Array = np.maximum(closed, 0.0) * (1 + u[:, 3])
+    return y
+
+
+def stop(u: Array) -> Array:
+    """Force of a stop in five inputs, of which two set the gap and one the stiffness."""
+    pressed = np.maximum(u[:, 0] + 0.5 * u[:, 1] - 0.4 * u[:, 2] - 0.4 * u[:, 4] - 0.9, 0.0)
+    y: Array = 3 * pressed * (0.5 + u[:, 3])
+    return y

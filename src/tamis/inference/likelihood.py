@@ -1,8 +1,9 @@
 """Likelihoods: how probable the measurements are at each of n points, computed for all of them at once.
 
 A `Forward` answers for one experiment. `Direct` asks the simulator: through its batch door if it has one for
-the outputs needed, else through the store, where every point stays. All direct terms of a likelihood are
-gathered into one call, so that a generation of a sampler keeps every core busy.
+the outputs needed, else through the store, where every point stays. `Emulated` asks a surrogate, whose own
+variance comes with the answer and is added to the noise. All direct terms of a likelihood are gathered into one
+call, so that a generation of a sampler keeps every core busy; terms that share a surrogate share its evaluation.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from tamis.pool import Executors
 from tamis.simulation import Batched, Simulator, batched
 from tamis.space import Space
 from tamis.store import RunStore, paths
+from tamis.surrogates.base import Surrogate
 from tamis.types import Array, Gauss, Inputs, Value
 
 
@@ -69,6 +71,36 @@ class Direct:
         """
         parameters = {name: float(v) for name, v in zip(self.reads, row, strict=True)}
         return {**self.fixed, **self.experiment.conditions, **parameters}
+
+
+@dataclass(frozen=True)
+class Emulated:
+    """A surrogate as the forward model of one experiment, whose numbers may be some of the surrogate's outputs."""
+
+    space: Space  # of the simulator's inputs
+    surrogate: Surrogate
+    columns: slice | None = None  # all
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The parameters it takes, in this order."""
+        return self.space.names
+
+    def __call__(self, x: Array) -> Gauss:
+        """Answer for n points."""
+        return some(self.surrogate.predict(self.space.to_unit(x)), self.columns)
+
+
+def some(found: Gauss, columns: slice | None) -> Gauss:
+    """Return some of the numbers of an answer; modes that do not touch them are left out."""
+    if columns is None:
+        return found
+    mean, var = found.mean[:, columns], found.var[:, columns]
+    if found.modes is None or found.weight is None:
+        return Gauss(mean, var)
+    modes = found.modes[:, columns]
+    mine = modes.any(axis=1)
+    return Gauss(mean, var, modes[mine], found.weight[:, mine]) if mine.any() else Gauss(mean, var)
 
 
 def gather(terms: Sequence[Direct], points: Sequence[Array]) -> list[Gauss]:
@@ -200,20 +232,35 @@ class Likelihood:
         total = np.zeros(len(x))
         for (experiment, _), model in zip(self.terms, self.answers(x), strict=True):
             for observation, part in zip(experiment.observations, experiment.parts(), strict=True):
-                modes = None if model.modes is None else model.modes[:, part]
-                mine = Gauss(model.mean[:, part], model.var[:, part], modes, model.weight)
+                mine = some(model, part)
                 total += observation.noise.loglike(
                     np.atleast_2d(observation.y), mine, theta, observation.coord
                 )
         return np.where(np.isnan(total), -np.inf, total)
 
     def answers(self, x: Array) -> list[Gauss]:
-        """Return every experiment's model answers; direct terms are gathered into one call."""
-        points = [x[:, [self.space.index(name) for name in forward.reads]] for _, forward in self.terms]
-        direct = [i for i, (_, forward) in enumerate(self.terms) if isinstance(forward, Direct)]
-        found: dict[int, Gauss] = {}
-        if direct:
-            terms = [self.terms[i][1] for i in direct]
-            together = gather([t for t in terms if isinstance(t, Direct)], [points[i] for i in direct])
-            found = dict(zip(direct, together, strict=True))
-        return [found[i] if i in found else forward(points[i]) for i, (_, forward) in enumerate(self.terms)]
+        """Return every experiment's model answers."""
+        return answers(self.space, [forward for _, forward in self.terms], x)
+
+
+def answers(space: Space, forwards: Sequence[Forward], x: Array) -> list[Gauss]:
+    """Ask several forward models at points (n, d) of a space, together where they can be."""
+    points = [x[:, [space.index(name) for name in forward.reads]] for forward in forwards]
+    direct = [i for i, forward in enumerate(forwards) if isinstance(forward, Direct)]
+    found: dict[int, Gauss] = {}
+    if direct:
+        together = gather(
+            [f for f in forwards if isinstance(f, Direct)],
+            [points[i] for i in direct],
+        )
+        found = dict(zip(direct, together, strict=True))
+    shared: dict[int, Gauss] = {}
+    for i, forward in enumerate(forwards):
+        if isinstance(forward, Emulated):
+            key = id(forward.surrogate)
+            if key not in shared:
+                shared[key] = forward.surrogate.predict(forward.space.to_unit(points[i]))
+            found[i] = some(shared[key], forward.columns)
+        elif i not in found:
+            found[i] = forward(points[i])
+    return [found[i] for i in range(len(forwards))]

@@ -72,6 +72,8 @@ def panel_note(panel: Panel) -> str:
         notes.append(f"90 % band holds {percent(panel.coverage)} of the data")
     if panel.synthetic:
         notes.append("numerical experiment")
+    if panel.emulated:
+        notes.append("by the surrogate")
     if panel.failed:
         notes.append(f"{panel.failed} draws failed")
     return "; ".join(notes)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tamis._version import __version__
-from tamis.report import bands, figures, parameters
+from tamis.report import bands, figures, influence, parameters, propagation, surrogates
 from tamis.report.blocks import (
     Block,
     Code,
@@ -166,10 +166,11 @@ def _coverage_grid(name: str, panels: Sequence[Panel]) -> Grid:
 
 
 def parameter_screen(results: Results) -> list[Block]:
-    """Draw densities over priors, all pairs, correlations, and published figures beside ours."""
+    """Draw densities over priors, all pairs, correlations, Sobol indices, and published figures beside ours."""
+    sources = influence.influence_blocks(results.influences or (), results.study.model_space)
     posterior = results.posterior
     if posterior is None:
-        return []
+        return sources
     references = results.study.references
     caption = "Posterior densities over their priors."
     if any(r.mean for r in references):
@@ -183,6 +184,7 @@ def parameter_screen(results: Results) -> list[Block]:
     blocks: list[Block] = [marginals]
     if posterior.space.dim > 1:
         blocks += [_pairs(posterior), _correlation_grid(posterior)]
+    blocks += sources
     rows = beside(results.study.path.stem, posterior, references)
     if rows:
         blocks += [Heading("Beside published figures"), reference_grid(rows)]
@@ -225,6 +227,17 @@ def _correlation_grid(posterior: Posterior) -> Grid:
 def _tint(r: float) -> str:
     strength = round(0.55 * min(1.0, abs(r)), 3)
     return f"rgba(11, 83, 148, {strength})" if r > 0 else f"rgba(120, 100, 40, {strength})"
+
+
+def surrogate(results: Results) -> list[Block]:
+    """Show how well the surrogate predicts runs that it did not see."""
+    study = results.study
+    return surrogates.surrogate_blocks(
+        results.emulations or (),
+        study.model_space,
+        results.influences or (),
+        float(study.settings.surrogate.min_q2),
+    )
 
 
 def sampler(results: Results) -> list[Block]:
@@ -292,7 +305,7 @@ def _diagnostic(name: str, value: float) -> Cell:
 
 
 def prediction(results: Results) -> list[Block]:
-    """Draw held-out tests and new conditions, parameter and total uncertainty apart."""
+    """Draw held-out tests, new conditions with parameter and total uncertainty apart, and propagated numbers."""
     blocks: list[Block] = []
     held = [p for p in results.panels or () if p.use == "validate"]
     new = [p for p in results.panels or () if p.use == "predict"]
@@ -304,7 +317,7 @@ def prediction(results: Results) -> list[Block]:
     if new:
         blocks.append(Heading("New conditions"))
         blocks += panel_pictures("prediction", new, caption)
-    return blocks
+    return blocks + propagation.propagation_blocks(results.propagations or (), results.study.model_space)
 
 
 def runs(results: Results) -> list[Block]:
@@ -412,6 +425,7 @@ SCREENS: tuple[Screen[Results], ...] = (
     Screen("verdict", "Verdict", verdict),
     Screen("data", "Data and model", data_and_model),
     Screen("parameters", "Parameters", parameter_screen),
+    Screen("surrogate", "Surrogate", surrogate),
     Screen("sampler", "Sampler", sampler),
     Screen("prediction", "Prediction", prediction),
     Screen("runs", "Runs", runs),

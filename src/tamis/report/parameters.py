@@ -156,15 +156,16 @@ def pairs_figure(posterior: Posterior) -> Figure:
     parameters = [posterior.space.parameters[i] for i in chosen]
     draws = posterior.flat[:, chosen]
     spans = [density.span(draws[:, i], p.prior) for i, p in enumerate(parameters)]
-    side = min(2.1, (WIDTH - 0.75 - 1.0) / d)
-    figure = canvas(0.75 + d * side + 1.0, d * side + 0.8)
+    left = 0.92  # room for ticks and titles of two lines
+    side = min(2.1, (WIDTH - left - 1.0) / d)
+    figure = canvas(left + d * side + 1.0, d * side + 0.8)
     cloud = _cloud(posterior)
     lows, highs = np.quantile(cloud[1], (0.05, 1.0))
     shades = Normalize(float(lows), float(highs))
     gap = 0.07
     for i in range(d):
         for j in range(d):
-            ax = place(figure, 0.75 + j * side, 0.1 + i * side, side - gap, side - gap)
+            ax = place(figure, left + j * side, 0.1 + i * side, side - gap, side - gap)
             if i == j:
                 _draw_diagonal(ax, draws[:, i], parameters[i], spans[i])
             elif i < j:
@@ -184,7 +185,7 @@ def pairs_figure(posterior: Posterior) -> Figure:
                     interpolation="bilinear",
                 )
             _finish(ax, i, j, d, parameters, spans, side)
-    right = 0.75 + d * side + 0.12
+    right = left + d * side + 0.12
     bar = min(0.5 * d * side - 0.3, 2.2)
     _colour_bar(figure, (right, 0.1, 0.11, bar), ScalarMappable(shades, _LIKELY), "log-likelihood")
     bottom = 0.1 + d * side - gap - bar

@@ -56,6 +56,7 @@ class Panel:
     autocorrelation: (
         Array  # (lags + 1,) of the residuals along the abscissa, starting with 1; (0,) where not computed
     )
+    emulated: bool = False  # answered by the surrogate, its error included, instead of the simulator
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ class Propagation:
     ylabel: str
     at: str  # where on the abscissa, in words; "" where it is one number
     source: str  # "prior" or "posterior"
-    tolerance: float  # asked: half of the 95 % interval of the mean, over the mean
+    tolerance: float  # asked: half of the 95 % interval of the mean, over the mean or the sd, the larger
     converged: bool
     failed: int  # draws at which there was no answer
     emulated: bool  # by the surrogate instead of the simulator

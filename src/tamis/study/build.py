@@ -17,13 +17,22 @@ from tamis.errors import StudyError, TamisError, nearest
 from tamis.experiment import Experiment
 from tamis.inference.likelihood import Direct
 from tamis.marginals import LAWS
+from tamis.observables import SCALARS
 from tamis.pool import Executors
+from tamis.propagation import LAWS as FITTED
 from tamis.simulation import Simulator, described, find
 from tamis.space import Parameter, Space
 from tamis.store import RunStore
 from tamis.study.artifacts import Reference, Results
 from tamis.study.reader import Raw, Stage, read
-from tamis.study.schema import ParameterTable, StudyFile, validate
+from tamis.study.schema import (
+    ParameterTable,
+    PropagateTable,
+    SensitivityTable,
+    StudyFile,
+    SurrogateTable,
+    validate,
+)
 from tamis.study.series import Builder, Series
 from tamis.types import Array, Inputs, Progress
 
@@ -39,6 +48,9 @@ class Settings:
     on_crash: Literal["stop", "reject"]
     timeout: float | None
     max_output: float
+    surrogate: SurrogateTable
+    sensitivity: SensitivityTable
+    propagate: PropagateTable | None
 
 
 @dataclass(frozen=True)
@@ -73,8 +85,8 @@ class Study:
 
     @property
     def experiments(self) -> tuple[Experiment, ...]:
-        """All tests, calibrated and held out, in the order of the file."""
-        return tuple(e for s in self.series if s.use != "predict" for e in s.experiments)
+        """All that is run at the design: tests, calibrated and held out, and predictions by a surrogate."""
+        return tuple(e for s in self.series if s.designed for e in s.experiments)
 
     @property
     def model_space(self) -> Space:
@@ -92,12 +104,17 @@ class Study:
         return self.path.parent / "runs"
 
     def run(
-        self, upto: Stage = "report", *, executor: Executors = 1, progress: Progress | None = None
+        self,
+        upto: Stage = "report",
+        *,
+        executor: Executors = 1,
+        progress: Progress | None = None,
+        force: bool = False,
     ) -> Results:
-        """Bring every stage up to ``upto`` up to date."""
+        """Bring every stage up to ``upto`` up to date; ``force`` goes on with a surrogate that is too poor."""
         from tamis.study.stages import run
 
-        return run(self, upto, executor=executor, progress=progress)
+        return run(self, upto, executor=executor, progress=progress, force=force)
 
     def forward(
         self,
@@ -156,12 +173,40 @@ def build(raw: Raw) -> Study:
         file.inference.on_crash,
         None if file.model.timeout is None else float(file.model.timeout),
         float(file.model.max_output),
+        file.surrogate,
+        file.sensitivity or SensitivityTable(),
+        file.propagate,
     )
+    _consistent(fail, file, series)
     references = tuple(_reference(fail, i, r, space) for i, r in enumerate(file.reference))
     title = file.title or raw.path.stem
     return Study(
         raw.path.resolve(), title, file.seed, simulator, space, series, fixed, settings, references, raw
     )
+
+
+def _consistent(fail: _Fault, file: StudyFile, series: tuple[Series, ...]) -> None:
+    """Refuse settings that the chosen methods do not have."""
+    table = file.surrogate
+    own = {"pce": ("degree", "hyperbolic"), "kriging": ("kernel", "trend", "nugget")}
+    for method, keys in own.items():
+        for key in keys:
+            if getattr(table, key) is not None and table.method != method:
+                raise fail(f"surrogate.{key}", f'only method = "{method}" has it, found "{table.method}"')
+    if table.enrich is not None:
+        if table.method == "none":
+            raise fail("surrogate.enrich", 'there is no surrogate to enrich; method = "pce" or "kriging"')
+        if table.enrich.where == "posterior" and not any(s.use == "calibrate" for s in series):
+            raise fail("surrogate.enrich.where", 'there are no data, hence no posterior; use "error"')
+    if file.propagate is None:
+        return
+    ahead = [s for s in series if s.use == "predict"]
+    if not any(o.coord is None for s in ahead for e in s.experiments for o in e.observations):
+        message = "needs a [[predict]] that observes single numbers: how = "
+        raise fail("propagate", message + ", ".join(SCALARS))
+    for i, law in enumerate(file.propagate.laws):
+        if law not in FITTED:
+            raise fail(f"propagate.laws[{i}]", f'no law "{law}" to fit{nearest(law, FITTED)}')
 
 
 def _simulator(fail: _Fault, raw: Raw) -> Simulator:

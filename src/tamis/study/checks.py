@@ -8,7 +8,7 @@ import numpy as np
 
 from tamis.inference.posterior import Posterior
 from tamis.store import Run, failure_groups, reason
-from tamis.study.artifacts import DesignRuns, Panel, Worry
+from tamis.study.artifacts import DesignRuns, Emulation, Panel, Propagation, Worry
 
 _EDGE = 0.02  # the outermost part of the prior at each end ...
 _LEANING = 0.08  # ... and the share of the posterior there that counts as leaning against the bound
@@ -19,8 +19,10 @@ _FEW_DRAWS = 400  # effective draws below which the tails of an interval are poo
 def worries(
     design: DesignRuns | None,
     sampled: Sequence[Run],
+    emulations: Sequence[Emulation] | None,
     posterior: Posterior | None,
     panels: Sequence[Panel] | None,
+    propagations: Sequence[Propagation] | None,
     heard: Sequence[str],
 ) -> list[Worry]:
     """Collect everything a reader of the results should worry about, the serious first."""
@@ -29,12 +31,14 @@ def worries(
         runs = [run for row in design.runs for run in row]
         found += _failed_runs("design runs", runs)
         found += _failed_runs("runs of the sampler", sampled, runs)
+    found += _surrogate(emulations or ())
     if posterior is not None:
         found += _sampler(posterior)
         found += _leaning(posterior, () if design is None else design.names)
         found += _uninformed(posterior)
     for panel in panels or ():
         found += _misfit(panel)
+    found += _unsettled(propagations or ())
     return sorted(found, key=lambda worry: not worry.serious)
 
 
@@ -57,6 +61,40 @@ def _failed_runs(what: str, runs: Sequence[Run], before: Sequence[Run] | None = 
 def shortened(text: str, most: int = 120) -> str:
     """Cut a sentence between two words."""
     return text if len(text) <= most else text[:most].rpartition(" ")[0] + " ..."
+
+
+def _surrogate(emulations: Sequence[Emulation]) -> list[Worry]:
+    """Tell of observations that the surrogate gives poorly, and of runs it could not learn from."""
+    found = []
+    poor = sorted((e for e in emulations if e.poor), key=lambda e: e.q2)
+    if poor:
+        listed = ", ".join(f"{e.series} {e.label} ({e.q2:.3f})" for e in poor[:5])
+        more = f" and {len(poor) - 5} more" if len(poor) > 5 else ""
+        text = f"The surrogate is too poor: Q2 of {listed}{more} is below the threshold; give it more runs."
+        found.append(Worry(text, serious=True))
+    blind = max((e.failed for e in emulations), default=0)
+    if blind:
+        most = max(emulations, key=lambda e: e.failed)
+        text = (
+            f"The surrogate of {most.series} was fitted without {blind} runs that failed; it is blind there."
+        )
+        found.append(Worry(text, serious=blind > 0.2 * (blind + len(most.points))))
+    return found
+
+
+def _unsettled(propagations: Sequence[Propagation]) -> list[Worry]:
+    """Tell of means that the draws do not settle."""
+    loose = [p for p in propagations if not p.converged]
+    if not loose:
+        return []
+    first = loose[0]
+    others = f" (and {len(loose) - 1} other numbers)" if len(loose) > 1 else ""
+    return [
+        Worry(
+            f"{first.series}, {first.label}{others}: after {first.steps[-1]:.0f} draws the mean is known to "
+            f"±{first.errors[-1]:.3g}, not to the share of {first.tolerance:g} asked for; raise [propagate] most."
+        )
+    ]
 
 
 def _sampler(posterior: Posterior) -> list[Worry]:
@@ -156,8 +194,17 @@ def _misfit(panel: Panel) -> list[Worry]:
     return found
 
 
-def verdict(posterior: Posterior | None, panels: Sequence[Panel] | None, found: Sequence[Worry]) -> str:
+def verdict(
+    emulations: Sequence[Emulation] | None,
+    posterior: Posterior | None,
+    panels: Sequence[Panel] | None,
+    found: Sequence[Worry],
+) -> str:
     """Say in one sentence what came out."""
+    if posterior is None and panels is None and emulations:
+        worst = min(emulations, key=lambda e: e.q2)
+        said = f"The surrogate predicts runs it has not seen with Q2 of {worst.q2:.3f} or more"
+        return f"{said}; nothing is built on it yet."
     if posterior is None:
         n = len(panels or ())
         return f"The prior was propagated through {n} prediction{'s' if n > 1 else ''}; there are no data."

@@ -12,19 +12,19 @@ from typing import Any
 import numpy as np
 
 from tamis.errors import TamisError
-from tamis.experiment import Observation
+from tamis.experiment import Experiment, Observation
+from tamis.inference.likelihood import Forward
 from tamis.inference.posterior import Posterior
 from tamis.noise import Known, Sum
-from tamis.pool import Executors
 from tamis.prediction import Predictive, predict_series
 from tamis.simulation import batched
-from tamis.store import RunStore
 from tamis.study.artifacts import Panel
 from tamis.study.build import Study
+from tamis.study.layout import layout
 from tamis.study.series import Series
 from tamis.types import Array, Generator
 
-_QUICK, _SLOW = 1000, 200  # draws where the simulator has a batch door, and where every draw is a run
+QUICK, SLOW = 1000, 200  # draws where a batch door or a surrogate answers, and where every draw is a run
 _ENOUGH = 8  # measurements along an abscissa before an autocorrelation says anything
 
 
@@ -33,17 +33,16 @@ def series_panels(
     series: Series,
     posterior: Posterior | None,
     prior: Sequence[Array],
-    store: RunStore,
-    executor: Executors,
+    terms: Sequence[tuple[Experiment, Forward]],
     rng: Generator,
 ) -> list[Panel]:
     """Predict one series and return a panel for each of its observations.
 
-    ``prior`` holds the design's observables.
+    ``prior`` holds the design's observables, ``terms`` the model that answers for each experiment.
     """
-    forwards = [study.forward(e, store, executor) for e in series.experiments]
-    needs = {name for forward in forwards for name in forward.needs}
-    n = series.draws or (_QUICK if batched(study.simulator, needs) else _SLOW)
+    needs = {name for e in series.experiments for name in study.forward(e).needs}
+    quick = series.emulate or batched(study.simulator, needs)
+    n = series.draws or (QUICK if quick else SLOW)
     draws, share = None, 1.0
     if posterior is not None:
         inside = posterior.where(series.where or {})
@@ -53,31 +52,27 @@ def series_panels(
         rows = np.flatnonzero(inside)
         draws = posterior.flat[rng.choice(rows, size=min(n, len(rows)), replace=False)]
     source = study.space if posterior is None else posterior
-    predictive = predict_series(source, forwards, n=n, rng=rng, draws=draws)
+    predictive = predict_series(source, terms, n=n, rng=rng, draws=draws)
     panels = []
-    for j, observation in enumerate(series.experiments[0].observations):
-        columns = _columns(series, j)
-        order = np.argsort(series.values, kind="stable") if series.along else np.arange(len(columns))
-        columns = columns[order]
-        x = _abscissa(series, observation)[order]
-        mine = predictive.part(columns.tolist(), x)
+    for j, block in enumerate(layout([series], study.simulator)):
+        observation = series.experiments[0].observations[j]
+        x = block.x
+        order = np.argsort(series.values, kind="stable") if series.along else np.arange(len(x))
+        mine = predictive.part(block.columns.tolist(), x)
         same = [e.observations[j] for e in series.experiments]
         y = np.hstack([np.atleast_2d(o.y) for o in same])[:, order]
         y = y if np.isfinite(y).any() else np.empty((0, len(x)))
-        before = (
-            np.hstack([p[:, e.parts()[j]] for p, e in zip(prior, series.experiments, strict=True)])[:, order]
-            if prior
-            else None
-        )
+        before = np.hstack(prior)[:, block.columns] if prior else None
         panels.append(
             make_panel(
                 mine,
                 series=series.name,
-                label=observation.label,
+                label=block.label,
                 use=series.use,
                 synthetic=series.synthetic,
-                xlabel=_xlabel(study, series, observation),
-                ylabel=_titled(observation.label, observation.observable.unit),
+                emulated=series.emulate,
+                xlabel=block.xlabel,
+                ylabel=block.ylabel,
                 share=share,
                 condition=condition(series),
                 y=y,
@@ -144,40 +139,6 @@ def condition(series: Series) -> str:
     return " and ".join(
         f"{name} between {low:g} and {high:g}" for name, (low, high) in (series.where or {}).items()
     )
-
-
-def _columns(series: Series, j: int) -> Any:
-    start = 0
-    found: list[int] = []
-    for experiment in series.experiments:
-        part = experiment.parts()[j]
-        found.extend(range(start + part.start, start + part.stop))
-        start += experiment.parts()[-1].stop
-    return np.array(found)
-
-
-def _abscissa(series: Series, observation: Observation) -> Array:
-    if series.along:
-        return np.array(series.values)
-    if observation.coord is not None and len(series.experiments) == 1:
-        return observation.coord
-    return np.arange(len(series.experiments) * observation.size, dtype=float)
-
-
-def _titled(name: str, unit: str) -> str:
-    return f"{name} [{unit}]" if unit else name
-
-
-def _xlabel(study: Study, series: Series, observation: Observation) -> str:
-    if series.along:
-        return _titled(series.along, study.simulator.inputs[series.along].unit)
-    if observation.coord is None:
-        return ""
-    along = getattr(observation.observable, "along", "")
-    port = study.simulator.outputs.get(along)
-    if type(observation.observable).__name__ == "Spectrum":
-        return "frequency [Hz]"
-    return _titled(along, port.unit) if port else ""
 
 
 def _known_sd(observations: Sequence[Observation], m: int) -> Array:

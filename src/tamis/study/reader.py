@@ -22,7 +22,15 @@ from tamis.errors import StudyError, nearest
 from tamis.sources import source_hash
 
 Stage = Literal[
-    "design", "runs", "observables", "surrogate", "sensitivity", "posterior", "prediction", "report"
+    "design",
+    "runs",
+    "observables",
+    "surrogate",
+    "sensitivity",
+    "posterior",
+    "prediction",
+    "propagation",
+    "report",
 ]
 STAGES: tuple[Stage, ...] = get_args(Stage)
 _PACKAGE = Path(__file__).parent.parent
@@ -35,6 +43,7 @@ _SHELL = (
     "vv",
     "terminal",
     "plan",
+    "summary",
     "archive",
     "stores",
     "cluster",
@@ -122,34 +131,53 @@ def stage_hashes(raw: Raw) -> dict[Stage, str]:
     noisy = set(noise_parameters(raw))
     laws = list(raw.table("parameters").items())  # as a list: their order is that of the arrays' columns
     feeds = [(n, law) for n, law in laws if (n in inputs if inputs is not None else n not in noisy)]
-    tests = [_unlabelled(table) for table in raw.tables_of("experiment")]
-    imposed = [{k: v for k, v in t.items() if k not in ("observe", "use")} for t in tests]
+    tests = [_without(table, "label") for table in raw.tables_of("experiment")]
+    ahead = raw.tables_of("predict")
+    designed = [*tests, *(table for table in ahead if emulates(raw, table))]
+    imposed = [
+        {k: v for k, v in t.items() if k in ("name", "table", "conditions", "sweep", "synthetic")}
+        for t in designed
+    ]
+    seen = [_without(table, "label", "noise", "sd") for table in designed]
     calibrated = [t for t in tests if t.get("use", "calibrate") == "calibrate"]
     common = (raw.tables.get("seed", 1), _core_code())
     hashes: dict[Stage, str] = {}
     correlation = raw.tables.get("correlation", [])
-    hashes["design"] = _digest(*common, feeds, correlation, raw.table("design"))
-    hashes["runs"] = _digest(hashes["design"], model, imposed, _named_files(raw, imposed))
-    hashes["observables"] = _digest(hashes["runs"], tests, _named_files(raw, tests))
-    hashes["surrogate"] = _digest(hashes["observables"], raw.table("surrogate"))
-    hashes["sensitivity"] = _digest(hashes["surrogate"], raw.table("sensitivity"))
     unknowns = (laws, correlation)
     files = _named_files(raw, calibrated)
-    hashes["posterior"] = _digest(*common, model, *unknowns, calibrated, files, raw.table("inference"))
-    ahead = raw.tables_of("predict")
+    sampled = (*common, model, *unknowns, calibrated, files, raw.table("inference"))
+    hashes["design"] = _digest(*common, feeds, correlation, raw.table("design"))
+    hashes["runs"] = _digest(hashes["design"], model, imposed, _named_files(raw, imposed))
+    hashes["observables"] = _digest(hashes["runs"], seen, _named_files(raw, seen))
+    led = sampled if raw.table("surrogate").get("enrich", {}).get("where") == "posterior" else ()
+    hashes["surrogate"] = _digest(hashes["observables"], raw.table("surrogate"), *led)
+    hashes["sensitivity"] = _digest(hashes["surrogate"], raw.table("sensitivity"))
+    hashes["posterior"] = _digest(*sampled, *([hashes["surrogate"]] if applies(raw, "surrogate") else []))
     printed = [table.get("observe") for table in raw.tables_of("experiment")]  # with the labels
-    before = (hashes["posterior"], hashes["observables"], printed)
-    hashes["prediction"] = _digest(*before, ahead, _named_files(raw, ahead))
-    hashes["report"] = _digest(hashes["prediction"], raw.text, raw.parents, _report_code())
+    before = (hashes["posterior"], hashes["surrogate"], tests, printed)
+    hashes["prediction"] = _digest(*before, ahead, _named_files(raw, [tests, ahead]))
+    hashes["propagation"] = _digest(hashes["prediction"], raw.table("propagate"))
+    last = (hashes["sensitivity"], hashes["propagation"])
+    hashes["report"] = _digest(*last, raw.text, raw.parents, _report_code())
     return hashes
 
 
-def _unlabelled(table: dict[str, Any]) -> dict[str, Any]:
-    """Leave out of a test what is only printed."""
+def _without(table: dict[str, Any], *keys: str) -> dict[str, Any]:
+    """Leave out of a test what a stage does not look at."""
     observe = [
-        {k: v for k, v in o.items() if k != "label"} for o in table.get("observe", []) if isinstance(o, dict)
+        {k: v for k, v in o.items() if k not in keys} for o in table.get("observe", []) if isinstance(o, dict)
     ]
     return {**table, "observe": observe}
+
+
+def emulates(raw: Raw, table: Mapping[str, Any]) -> bool:
+    """Say whether a prediction, or a held-out test, is to be made by a surrogate."""
+    return bool(table.get("emulate")) and surrogate_method(raw) != "none"
+
+
+def surrogate_method(raw: Raw) -> str:
+    """Return the kind of surrogate, "none" where the simulator itself is sampled."""
+    return str(raw.table("surrogate").get("method", "none"))
 
 
 def simulator_fingerprint(raw: Raw) -> str:
@@ -290,10 +318,11 @@ ARTIFACTS: dict[Stage, tuple[str, ...]] = {
     "design": ("design.npz",),
     "runs": ("runs.npz",),
     "observables": ("observables.npz",),
-    "surrogate": (),
-    "sensitivity": (),
+    "surrogate": ("surrogate.npz", "emulation.npz"),
+    "sensitivity": ("sensitivity.npz",),
     "posterior": ("posterior.npz",),
     "prediction": ("prediction.npz",),
+    "propagation": ("propagation.npz",),
     "report": ("report.html",),
 }
 
@@ -313,12 +342,19 @@ def up_to_date(raw: Raw, upto: Stage = "report") -> dict[Stage, bool]:
 def applies(raw: Raw, stage: Stage) -> bool:
     """Say whether a study has this stage.
 
-    None before the prediction without data, no surrogate where the simulator is sampled.
+    No design without data or an emulated prediction, no surrogate where the simulator is sampled.
     """
-    if stage in ("surrogate", "sensitivity"):
-        return False
     calibrated = any(t.get("use", "calibrate") == "calibrate" for t in raw.tables_of("experiment"))
-    return calibrated or stage in ("prediction", "report")
+    designed = calibrated or any(emulates(raw, table) for table in raw.tables_of("predict"))
+    emulated = designed and surrogate_method(raw) != "none"
+    return {
+        "surrogate": emulated,
+        "sensitivity": emulated or (designed and "sensitivity" in raw.tables),
+        "posterior": calibrated,
+        "prediction": True,
+        "propagation": "propagate" in raw.tables,
+        "report": True,
+    }.get(stage, designed)
 
 
 def study_names(raws: Sequence[Raw]) -> list[str]:

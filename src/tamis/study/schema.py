@@ -156,6 +156,8 @@ class ExperimentTable(Strict):
     conditions: dict[str, Scalar] = {}
     observe: list[ObserveTable] = Field(min_length=1)
     synthetic: SyntheticTable | None = None
+    emulate: bool = False
+    draws: int | None = Field(default=None, ge=1)
 
 
 class SweepTable(Strict):
@@ -176,6 +178,7 @@ class PredictTable(Strict):
     sweep: SweepTable | None = None
     where: dict[str, list[Number]] = {}
     draws: int | None = Field(default=None, ge=1)
+    emulate: bool = False
     observe: list[ObserveTable] = Field(min_length=1)
 
 
@@ -187,10 +190,46 @@ class DesignTable(Strict):
     replicates: int = Field(default=1, ge=1)
 
 
-class SurrogateTable(Strict):
-    """The surrogate; this version samples the simulator itself."""
+class EnrichTable(Strict):
+    """More runs where the surrogate needs them: where it errs most, or where the posterior lives."""
 
-    method: Literal["none"] = "none"
+    where: Literal["error", "posterior"] = "error"
+    q2: Number = Field(default=0.99, lt=1)
+    budget: int = Field(ge=1)
+    batch: int = Field(default=10, ge=1)
+
+
+class SurrogateTable(Strict):
+    """What stands in for the simulator, and how good it must be."""
+
+    method: Literal["none", "pce", "kriging"] = "none"
+    min_q2: Number = Field(default=0.95, lt=1)
+    energy: Number = Field(default=0.9999, gt=0, le=1)
+    degree: int | None = Field(default=None, ge=1, le=20)
+    hyperbolic: Number | None = Field(default=None, ge=0.1, le=1)
+    kernel: Literal["matern32", "matern52", "squared_exponential"] | None = None
+    trend: Literal["constant", "linear", "quadratic"] | None = None
+    nugget: Number | None = Field(default=None, ge=0)
+    enrich: EnrichTable | None = None
+
+
+class SensitivityTable(Strict):
+    """Which inputs the variance of the outputs comes from, and by which methods."""
+
+    methods: list[Literal["sobol", "regression", "sampling", "fosm"]] = ["sobol", "regression"]
+    bootstrap: int = Field(default=200, ge=20)
+    n: int = Field(default=4096, ge=64)
+
+
+class PropagateTable(Strict):
+    """Predicted numbers as random variables: draws until their mean is known, moments, fitted laws."""
+
+    tolerance: Number = Field(default=0.05, gt=0)
+    batch: int = Field(default=100, ge=10)
+    most: int = Field(default=10_000, ge=20)
+    fosm: bool = True
+    surface: bool = True
+    laws: list[str] = ["normal", "lognormal", "gamma", "weibull", "gumbel"]
 
 
 class InferenceTable(Strict):
@@ -228,6 +267,8 @@ class StudyFile(Strict):
     experiment: list[ExperimentTable] = []
     design: DesignTable = DesignTable()
     surrogate: SurrogateTable = SurrogateTable()
+    sensitivity: SensitivityTable | None = None
+    propagate: PropagateTable | None = None
     inference: InferenceTable = InferenceTable()
     predict: list[PredictTable] = []
     cluster: ClusterTable | None = None
@@ -281,8 +322,6 @@ def _explain(raw: Raw, fault: Any) -> str:
     shown = f", found {found!r}" if isinstance(found, (str, int, float)) else ""
     if fault["type"] == "literal_error":
         expected = fault["ctx"]["expected"].replace("'", '"')
-        if where == "surrogate.method":
-            expected += " (surrogates come with the next version)"
         words = [w.strip(' "') for w in expected.replace(" or ", ",").split(",")]
         return f"{where}: expected {expected}{shown}{nearest(str(found), words) if isinstance(found, str) else ''}"
     message = str(fault["msg"])

@@ -21,7 +21,7 @@ from tamis.observables import SCALARS, SIGNALS, Observable, load_custom
 from tamis.simulation import Simulator
 from tamis.space import Space
 from tamis.store import RunStore
-from tamis.study.reader import Raw
+from tamis.study.reader import Raw, surrogate_method
 from tamis.study.schema import ExperimentTable, NoiseTable, ObserveTable, PredictTable, StudyFile
 from tamis.types import Array, Inputs, Value
 
@@ -42,6 +42,12 @@ class Series:
     where: Mapping[str, tuple[float, float]] | None = None
     draws: int | None = None  # None: as many as the simulator's speed allows
     synthetic: bool = False
+    emulate: bool = False  # a surrogate answers instead of the simulator
+
+    @property
+    def designed(self) -> bool:
+        """Whether its experiments are run at the points of the design."""
+        return self.use != "predict" or self.emulate
 
 
 class Builder:
@@ -56,8 +62,14 @@ class Builder:
 
     def series(self, file: StudyFile) -> tuple[Series, ...]:
         """Build every experiment and prediction."""
-        found = [self._experiment(f"experiment[{i}]", table) for i, table in enumerate(file.experiment)]
-        found += [self._predict(f"predict[{i}]", table) for i, table in enumerate(file.predict)]
+        found = [
+            self._emulated(f"experiment[{i}]", table, self._experiment(f"experiment[{i}]", table))
+            for i, table in enumerate(file.experiment)
+        ]
+        found += [
+            self._emulated(f"predict[{i}]", table, self._predict(f"predict[{i}]", table))
+            for i, table in enumerate(file.predict)
+        ]
         names = [s.name for s in found]
         for name in names:
             if names.count(name) > 1:
@@ -65,6 +77,15 @@ class Builder:
                     "experiment", f'two experiments or predictions are called "{name}"; rename one'
                 )
         return tuple(found)
+
+    def _emulated(self, where: str, table: ExperimentTable | PredictTable, series: Series) -> Series:
+        """Say who answers: the surrogate where the likelihood uses it too, else the simulator unless asked."""
+        exists = surrogate_method(self.raw) != "none"
+        if table.emulate and not exists:
+            raise self.fail(f"{where}.emulate", 'needs a surrogate: [surrogate] method = "pce" or "kriging"')
+        return replace(
+            series, emulate=exists and (table.emulate or series.use == "calibrate"), draws=table.draws
+        )
 
     def _experiment(self, where: str, table: ExperimentTable) -> Series:
         if table.table is not None:
@@ -162,7 +183,7 @@ class Builder:
         inside = {name: (float(low), float(high)) for name, (low, high) in table.where.items()}
         points: list[dict[str, Value]] = [{**conditions, along: v} for v in values] if along else [conditions]
         tests = tuple(Experiment(table.name, point, tuple(observed)) for point in points)
-        return Series(table.name, "predict", tests, along, values, tuple(overlay), inside, table.draws)
+        return Series(table.name, "predict", tests, along, values, tuple(overlay), inside)
 
     def _sweep(self, where: str, table: PredictTable, conditions: Inputs) -> tuple[str, tuple[float, ...]]:
         sweep = table.sweep

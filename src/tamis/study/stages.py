@@ -14,50 +14,46 @@ import warnings
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tamis._version import __version__
-from tamis.campaign import evaluate, failures, observe, points
+from tamis.campaign import failures, observe
 from tamis.design import design
-from tamis.errors import StudyError, TamisError, TamisWarning
+from tamis.errors import StudyError, SurrogateError, TamisError, TamisWarning
 from tamis.experiment import Experiment
 from tamis.files import load_arrays, replacing, save_arrays
 from tamis.inference.likelihood import Likelihood
-from tamis.inference.posterior import Posterior
 from tamis.inference.tmcmc import tmcmc
 from tamis.keys import read_keys, run_key
 from tamis.pool import Executors, Workers
 from tamis.simulation import batched
 from tamis.store import Run, RunStore
-from tamis.study.artifacts import DesignRuns, Panel, Results, load_records, save_records
+from tamis.study.artifacts import (
+    DesignRuns,
+    Emulation,
+    Influence,
+    Panel,
+    Propagation,
+    Record,
+    Results,
+    load_records,
+    save_records,
+)
 from tamis.study.build import Study
 from tamis.study.checks import verdict, worries
+from tamis.study.context import Context, design_points, load_posterior
+from tamis.study.emulation import calibrated, check_good_enough, load_surrogate, run_surrogate, terms
+from tamis.study.influence import run_sensitivity
 from tamis.study.panels import series_panels
-from tamis.study.reader import ARTIFACTS, STAGES, Stage, read_manifest, stage_hashes, up_to_date
-from tamis.types import Array, Event, Generator, Inputs, Progress, silent
+from tamis.study.propagate import run_propagation
+from tamis.study.reader import ARTIFACTS, STAGES, Stage, applies, read_manifest, stage_hashes, up_to_date
+from tamis.types import Array, Event, Inputs, Progress, silent
 
 CALLS_A_SAMPLE = 110  # likelihood calls a posterior sample costs, roughly: 90 to 130 on the examples
 _MOST_STORED = 100_000  # runs that sampling a simulator without a batch door may leave in the store
-
-
-@dataclass(frozen=True)
-class Context:
-    """What every stage is given."""
-
-    study: Study
-    store: RunStore
-    executor: Executors
-    progress: Progress
-    retry_failed: bool
-    hashes: dict[Stage, str]
-
-    def rng(self, stage: Stage, *more: int) -> Generator:
-        """Return the stage's own generator."""
-        return np.random.default_rng([self.study.seed, STAGES.index(stage), *more])
 
 
 def run(
@@ -67,8 +63,12 @@ def run(
     executor: Executors = 1,
     progress: Progress | None = None,
     retry_failed: bool = False,
+    force: bool = False,
 ) -> Results:
-    """Bring every stage up to ``upto`` up to date and return what there is."""
+    """Bring every stage up to ``upto`` up to date and return what there is.
+
+    A surrogate that is too poor stops it before anything is built on it, unless forced.
+    """
     folder = study.results
     manifest = read_manifest(folder)
     hashes = stage_hashes(study.raw)
@@ -84,10 +84,12 @@ def run(
             and current.get("posterior")
             and any(r.status != "done" for r in _sampled(study, store))
         ):
-            current |= {stage: False for stage in ("posterior", "prediction", "report") if stage in current}
+            current |= {stage: False for stage in STAGES[STAGES.index("posterior") :] if stage in current}
         for stage, is_current in current.items():
             if is_current and not (retry_failed and stage == "runs"):
                 continue
+            if stage in _BUILT_ON and not force and applies(study.raw, "surrogate"):
+                _stop_if_poor(study, manifest)
             start = time.perf_counter()
             before = _content(folder, stage)
             with warnings.catch_warnings(record=True) as caught:
@@ -113,6 +115,19 @@ def run(
             with replacing(folder / "manifest.json") as stream:
                 stream.write(json.dumps(manifest, indent=1).encode())
     return results(study, manifest)
+
+
+_BUILT_ON: tuple[Stage, ...] = ("posterior", "prediction", "propagation")  # what stands on the surrogate
+
+
+def _stop_if_poor(study: Study, manifest: dict[str, Any]) -> None:
+    """Write the report there is, which shows where the surrogate errs, and stop."""
+    records = load_records(study.results / "emulation.npz", Emulation)
+    try:
+        check_good_enough(study, records)
+    except SurrogateError:
+        _write_report(results(study, manifest))
+        raise
 
 
 def _kept(executor: Executors) -> AbstractContextManager[Executors]:
@@ -152,7 +167,7 @@ def _unit_points(study: Study) -> Array:
 def design_inputs(study: Study) -> list[Inputs]:
     """Return the inputs of every run of the campaign, test by test."""
     u = _unit_points(study)
-    return [point for i in range(len(study.experiments)) for point in _points(study, u, i)]
+    return [point for i in range(len(study.experiments)) for point in design_points(study, u, i)]
 
 
 def run_runs(context: Context) -> None:
@@ -161,34 +176,13 @@ def run_runs(context: Context) -> None:
     asked = design_inputs(study)
     known = study.results / f"asked-{context.hashes['runs'][:12]}.npz"  # for `tamis status` meanwhile
     save_arrays(known, {"keys": np.array([run_key(study.simulator, inputs) for inputs in asked])})
-    runs = evaluate(
-        study.simulator,
-        asked,
-        context.store,
-        executor=context.executor,
-        timeout=study.settings.timeout,
-        max_output=study.settings.max_output,
-        retry_failed=context.retry_failed,
-        progress=context.progress,
-    )
+    runs = context.evaluate(asked)
     shape = (len(study.experiments), -1)
     keys = np.array([r.key for r in runs]).reshape(shape)
     status = np.array([r.status for r in runs]).reshape(shape)
     save_arrays(study.results / "runs.npz", {"keys": keys, "status": status})
     for passing in study.results.glob("asked-*.npz"):
         passing.unlink()
-
-
-def _points(study: Study, u: Array, i: int) -> list[Inputs]:
-    return points(
-        study.model_space,
-        u,
-        study.experiments[i],
-        simulator=study.simulator,
-        fixed=study.fixed,
-        replicates=study.settings.replicates,
-        seed=study.seed,
-    )
 
 
 def run_observables(context: Context) -> None:
@@ -243,7 +237,9 @@ def _stored(store: RunStore, keys: Array) -> list[Run]:
 
 
 def sampled_runs(study: Study) -> int | None:
-    """Return about how many runs sampling will store; None where the simulator has a batch door for it."""
+    """Return about how many runs sampling will store; None where a surrogate or a batch door answers instead."""
+    if applies(study.raw, "surrogate"):
+        return None
     tests = [e for s in study.series if s.use == "calibrate" for e in s.experiments]
     needs = {name for e in tests for name in study.forward(e).needs}
     return None if batched(study.simulator, needs) else CALLS_A_SAMPLE * study.settings.n_samples * len(tests)
@@ -255,8 +251,7 @@ def check_affordable(study: Study) -> None:
     if runs is not None and runs > _MOST_STORED:
         raise StudyError(
             f"sampling {study.simulator.name} directly would store about {runs:,} runs, more than {_MOST_STORED:,}; "
-            "give it a batch door (@simulator.batch) or lower [inference] n. Surrogates for slow simulators come "
-            "with the next version"
+            "use a surrogate ([surrogate] method), give it a batch door (@simulator.batch) or lower [inference] n"
         )
 
 
@@ -264,19 +259,19 @@ def run_posterior(context: Context) -> None:
     """Sample the posterior; interrupted, it goes on from its checkpoint."""
     study = context.study
     check_affordable(study)
-    tests = [e for s in study.series if s.use == "calibrate" for e in s.experiments]
     asked = study.results / f"sampled-{context.hashes['posterior'][:12]}.txt"
     for stale in set(study.results.glob("sampled-*.txt")) - {asked}:
         stale.unlink()
-    terms = tuple(
-        (e, study.forward(e, context.store, context.executor, context.retry_failed, asked)) for e in tests
-    )
+    whole = load_surrogate(study)
+    model = None if whole is None else whole.only(calibrated(study))
+    tests = [series for series in study.series if series.use == "calibrate"]
+    found = [term for series in tests for term in terms(context, series, model, context.retry_failed, asked)]
     checkpoint = study.results / f"checkpoint-{context.hashes['posterior'][:12]}.npz"
     for stale in set(study.results.glob("checkpoint-*.npz")) - {checkpoint}:
         stale.unlink()
     posterior = tmcmc(
         study.space,
-        Likelihood(study.space, terms),
+        Likelihood(study.space, tuple(found)),
         n=study.settings.n_samples,
         rng=context.rng("posterior"),
         checkpoint=checkpoint,
@@ -293,18 +288,19 @@ def run_posterior(context: Context) -> None:
 def run_prediction(context: Context) -> None:
     """Predict every test, calibrated or held out, and every condition nobody measured."""
     study = context.study
-    posterior = _posterior(study)
+    posterior = load_posterior(study)
     observed = _observables(study)
+    model = load_surrogate(study)
     panels = []
     index = 0
     for k, series in enumerate(study.series):
         context.progress(Event("prediction", k, len(study.series), {"series": series.name}))
         prior: list[Array] = []
-        if series.use != "predict" and observed:
+        if series.designed and observed:
             prior = [observed[f"{index + i}.y"] for i in range(len(series.experiments))]
             index += len(series.experiments)
         rng = context.rng("prediction", k)
-        panels += series_panels(study, series, posterior, prior, context.store, context.executor, rng)
+        panels += series_panels(study, series, posterior, prior, terms(context, series, model), rng)
     context.progress(Event("prediction", len(study.series), len(study.series)))
     save_records(study.results / "prediction.npz", panels)
 
@@ -313,20 +309,17 @@ WORK: dict[Stage, Callable[[Context], None]] = {
     "design": run_design,
     "runs": run_runs,
     "observables": run_observables,
+    "surrogate": run_surrogate,
+    "sensitivity": run_sensitivity,
     "posterior": run_posterior,
     "prediction": run_prediction,
+    "propagation": run_propagation,
 }
 
 
-def _posterior(study: Study) -> Posterior | None:
-    path = study.results / "posterior.npz"
-    calibrated = any(s.use == "calibrate" for s in study.series)
-    return Posterior.load(path, study.space) if calibrated else None
-
-
 def _observables(study: Study) -> dict[str, Any]:
-    calibrated = any(s.use == "calibrate" for s in study.series)  # otherwise there is no design
-    return load_arrays(study.results / "observables.npz") if calibrated else {}
+    designed = applies(study.raw, "observables")
+    return load_arrays(study.results / "observables.npz") if designed else {}
 
 
 def _write_report(found: Results) -> None:
@@ -340,35 +333,46 @@ def results(study: Study, manifest: dict[str, Any] | None = None) -> Results:
     current = up_to_date(study.raw, "report")
     manifest = read_manifest(study.results) if manifest is None else manifest
     fresh = {stage for stage, good in current.items() if good}
-    found_design = _design_runs(study) if "runs" in fresh else None
-    posterior = _posterior(study) if "posterior" in fresh else None
-    panels = load_records(study.results / "prediction.npz", Panel) if "prediction" in fresh else None
+    found_design = _design_runs(study, "surrogate" in fresh) if "runs" in fresh else None
+    emulations = _loaded(study, "emulation", Emulation) if "surrogate" in fresh else None
+    influences = _loaded(study, "sensitivity", Influence) if "sensitivity" in fresh else None
+    posterior = load_posterior(study) if "posterior" in fresh else None
+    panels = _loaded(study, "prediction", Panel) if "prediction" in fresh else None
+    propagations = _loaded(study, "propagation", Propagation) if "propagation" in fresh else None
     heard = [
         text for stage in fresh for text in manifest.get("stages", {}).get(stage, {}).get("warnings", [])
     ]
     with RunStore(study.runs) as store:
         sampled = _sampled(study, store) if posterior else ()
-    found = tuple(worries(found_design, sampled, posterior, panels, sorted(heard)))
+    told = (found_design, sampled, emulations, posterior, panels, propagations, sorted(heard))
+    found = tuple(worries(*told))
     return Results(
         study,
         study.results,
         found_design,
         sampled,
-        None,
-        None,
+        emulations,
+        influences,
         posterior,
         panels,
-        None,
+        propagations,
         found,
-        verdict(posterior, panels, found),
+        verdict(emulations, posterior, panels, found),
         manifest,
     )
 
 
-def _design_runs(study: Study) -> DesignRuns:
+def _loaded(study: Study, name: str, kind: type[Record]) -> tuple[Record, ...]:
+    return load_records(study.results / f"{name}.npz", kind)
+
+
+def _design_runs(study: Study, enriched: bool) -> DesignRuns:
     arrays = load_arrays(study.results / "design.npz")
     keys = load_arrays(study.results / "runs.npz")["keys"]
     x = np.repeat(arrays["x"], study.settings.replicates, axis=0)
+    if enriched:
+        more = load_arrays(study.results / "surrogate.npz")
+        x, keys = study.model_space.from_unit(more["u"]), np.hstack([keys, more["added"]])
     with RunStore(study.runs) as store:
         runs = tuple(tuple(_stored(store, row)) for row in keys)
     return DesignRuns(tuple(map(str, arrays["names"])), x, tuple(e.name for e in study.experiments), runs)

@@ -11,5 +11,5 @@ def scaffolds() -> dict[str, Path]:
     found = {p.name: p for p in here.iterdir() if (p / "study.toml").is_file()}
     examples = here.parents[3] / "examples"
     if not found and (examples / "01_ball").is_dir():
-        found = {"ball": examples / "01_ball"}
+        found = {"ball": examples / "01_ball", "borehole": examples / "04_surrogate"}
     return found

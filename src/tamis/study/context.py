@@ -1,0 +1,65 @@
+"""What every stage of a study is given, and how it asks for runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tamis.campaign import evaluate, points
+from tamis.inference.posterior import Posterior
+from tamis.pool import Executors
+from tamis.store import Run, RunStore
+from tamis.study.build import Study
+from tamis.study.reader import STAGES, Stage
+from tamis.types import Array, Generator, Inputs, Progress
+
+
+@dataclass(frozen=True)
+class Context:
+    """The study, where its runs are kept, who makes them, and who is told."""
+
+    study: Study
+    store: RunStore
+    executor: Executors
+    progress: Progress
+    retry_failed: bool
+    hashes: dict[Stage, str]
+
+    def rng(self, stage: Stage, *more: int) -> Generator:
+        """Return the stage's own generator."""
+        return np.random.default_rng([self.study.seed, STAGES.index(stage), *more])
+
+    def evaluate(self, asked: Sequence[Inputs]) -> list[Run]:
+        """Run the simulator where the store has no run yet."""
+        settings = self.study.settings
+        return evaluate(
+            self.study.simulator,
+            asked,
+            self.store,
+            executor=self.executor,
+            timeout=settings.timeout,
+            max_output=settings.max_output,
+            retry_failed=self.retry_failed,
+            progress=self.progress,
+        )
+
+
+def design_points(study: Study, u: Array, i: int) -> list[Inputs]:
+    """Return the inputs of experiment i at points of the unit cube, replicates included."""
+    return points(
+        study.model_space,
+        u,
+        study.experiments[i],
+        simulator=study.simulator,
+        fixed=study.fixed,
+        replicates=study.settings.replicates,
+        seed=study.seed,
+    )
+
+
+def load_posterior(study: Study) -> Posterior | None:
+    """Read the posterior; None where there are no data."""
+    calibrated = any(s.use == "calibrate" for s in study.series)
+    return Posterior.load(study.results / "posterior.npz", study.space) if calibrated else None

@@ -1,0 +1,291 @@
+"""The surrogate of a study: fitted to the runs of its design, scored, and given more runs where it asks for them.
+
+The one loop of the whole pipeline is here: fit, score, choose points, run the simulator there, fit again, until
+the score or the budget is reached. Every choice follows from the seed and the runs, and runs stay in the store, so
+an interrupted loop goes over its rounds again without a single simulation and ends with the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.campaign import observe
+from tamis.design import sobol
+from tamis.errors import SurrogateError
+from tamis.experiment import Experiment
+from tamis.files import load_arrays, save_arrays
+from tamis.inference.likelihood import Emulated, Forward, Likelihood
+from tamis.inference.tmcmc import tmcmc
+from tamis.study.artifacts import Emulation, save_records
+from tamis.study.build import Study
+from tamis.study.context import Context, design_points
+from tamis.study.layout import Block, layout, size
+from tamis.study.reader import applies
+from tamis.study.series import Series
+from tamis.surrogates.base import Surrogate
+from tamis.surrogates.enrich import enrich
+from tamis.surrogates.joined import Joined, Part
+from tamis.surrogates.kriging import fit_kriging
+from tamis.surrogates.pce import fit_pce
+from tamis.surrogates.reduced import Reduced, fit_reduced, kind_of
+from tamis.types import Array, Event, Generator, Mask, Progress
+
+_SHORT = 20  # numbers of one observation above which its principal components are fitted instead
+_CANDIDATES = 2048  # points among which the next are chosen
+_SKETCH = 512  # draws of the posterior in whose region they are chosen
+_CONSTANT = 1e-12  # of an observation's variance, below which one of its numbers does not vary
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The runs of a design: every experiment's numbers side by side, at the same points."""
+
+    u: Array  # (n, d)
+    y: Array  # (n, m), NaN where a run gave none
+    good: Mask  # (n, m)
+
+    def joined(self, other: Runs) -> Runs:
+        """Return the runs of both."""
+        return Runs(
+            *(np.concatenate(pair) for pair in zip(vars(self).values(), vars(other).values(), strict=True))
+        )
+
+
+def design_runs(study: Study) -> Runs:
+    """Read the points of the design and what was observed there."""
+    u = np.repeat(load_arrays(study.results / "design.npz")["u"], study.settings.replicates, axis=0)
+    found = load_arrays(study.results / "observables.npz")
+    return _runs(u, [(found[f"{i}.y"], found[f"{i}.good"]) for i in range(len(study.experiments))])
+
+
+def _runs(u: Array, observed: list[tuple[Array, Mask]]) -> Runs:
+    good = np.hstack([np.repeat(fine[:, None], y.shape[1], axis=1) for y, fine in observed])
+    return Runs(u, np.where(good, np.hstack([y for y, _ in observed]), np.nan), good)
+
+
+def blocks(study: Study) -> list[Block]:
+    """Return the observations that the surrogate gives."""
+    return layout([s for s in study.series if s.designed], study.simulator)
+
+
+def calibrated(study: Study) -> NDArray[np.int64]:
+    """Return which of the surrogate's outputs are calibrated against."""
+    return np.concatenate([block.columns for block in blocks(study) if block.series.use == "calibrate"])
+
+
+def fit(study: Study, runs: Runs, rng: Generator, progress: Progress) -> Joined:
+    """Fit a surrogate to every observed number.
+
+    Short observations whose runs ended well at the same points are fitted together; long ones by their
+    principal components.
+    """
+    together: dict[bytes, list[int]] = {}
+    alone: list[list[int]] = []
+    for block in blocks(study):
+        for owner in np.unique(block.owners):
+            columns = block.columns[block.owners == owner]
+            if len(columns) > _SHORT:
+                alone.append(columns.tolist())
+            else:
+                key = runs.good[:, columns[0]].tobytes()
+                together.setdefault(key, []).extend(columns.tolist())
+    groups = [*together.values(), *alone]
+    parts = []
+    for i, columns in enumerate(groups):
+        progress(Event("surrogate", i, len(groups)))
+        rows = np.flatnonzero(runs.good[:, columns[0]])
+        u, y = runs.u[rows], runs.y[rows][:, columns]
+        if len(columns) > _SHORT and i >= len(together):
+            model: Surrogate = fit_reduced(
+                u, y, _fitter(study, rng), energy=float(study.settings.surrogate.energy)
+            )
+        else:
+            model = _fitter(study, rng)(u, y)
+        parts.append(Part(model, np.array(columns), rows))
+    progress(Event("surrogate", len(groups), len(groups)))
+    return Joined(tuple(parts), *runs.y.shape)
+
+
+def _fitter(study: Study, rng: Generator) -> Callable[[Array, Array], Surrogate]:
+    table = study.settings.surrogate
+    priors = [parameter.prior for parameter in study.model_space.parameters]
+    if table.method == "pce":
+        q = None if table.hyperbolic is None else float(table.hyperbolic)
+        return lambda u, y: fit_pce(u, y, marginals=priors, degree=table.degree, hyperbolic=q)
+    kernel, trend = table.kernel or "matern52", table.trend or "constant"
+    nugget = None if table.nugget is None else float(table.nugget)
+    return lambda u, y: fit_kriging(
+        u, y, marginals=priors, kernel=kernel, trend=trend, nugget=nugget, rng=rng
+    )
+
+
+def run_surrogate(context: Context) -> None:
+    """Fit, enrich if asked, and leave the surrogate with the record of its score."""
+    study = context.study
+    table = study.settings.surrogate.enrich
+    runs = design_runs(study)
+    first, keys = len(runs.u), []
+    growth: list[list[list[float]]] = []
+    while True:
+        turn = len(growth)
+        model = fit(study, runs, context.rng("surrogate", turn), context.progress)
+        records = _records(study, runs, model)
+        growth.append([[len(runs.u), record.q2] for record in records])
+        spent = (len(runs.u) - first) // study.settings.replicates
+        if table is None or spent >= table.budget or min(record.q2 for record in records) >= table.q2:
+            break
+        candidates = _candidates(study, model, table.where, context.rng("surrogate", turn, 1))
+        n = min(table.batch, table.budget - spent)
+        chosen = enrich(model, runs.u, runs.y, candidates, n, criterion=table.where)
+        new_keys, more = _run_at(context, chosen)
+        keys.append(new_keys)
+        runs = runs.joined(more)
+    history = np.array(growth)  # (rounds, blocks, 2)
+    records = [replace(record, growth=history[:, i]) for i, record in enumerate(records)]
+    added = np.hstack(keys) if keys else np.empty((len(study.experiments), 0), dtype="U1")
+    save_arrays(study.results / "surrogate.npz", {**model.arrays(), **vars(runs), "added": added})
+    save_records(study.results / "emulation.npz", records)
+
+
+def _candidates(study: Study, model: Joined, where: str, rng: Generator) -> Array:
+    """Return points of the unit cube: all over it, or a sketch of the posterior."""
+    space = study.model_space
+    if where == "error":
+        return sobol(_CANDIDATES, space.dim, rng)
+    model = model.only(calibrated(study))
+    tests = [s for s in study.series if s.use == "calibrate"]
+    likelihood = Likelihood(study.space, tuple(t for s in tests for t in emulated(study, s, model)))
+    posterior = tmcmc(study.space, likelihood, n=_SKETCH, rng=rng)
+    x = posterior.flat[:, [study.space.index(name) for name in space.names]]
+    return np.unique(space.to_unit(x), axis=0)
+
+
+def _run_at(context: Context, u: Array) -> tuple[Any, Runs]:
+    """Run the simulator of every experiment at new points; return the keys (experiments, runs) and the runs."""
+    study = context.study
+    asked = [inputs for i in range(len(study.experiments)) for inputs in design_points(study, u, i)]
+    made = context.evaluate(asked)
+    n = len(made) // len(study.experiments)
+    rows = [made[i * n : (i + 1) * n] for i in range(len(study.experiments))]
+    observed = [observe(e, row, context.store) for e, row in zip(study.experiments, rows, strict=True)]
+    keys = np.array([[run.key for run in row] for row in rows])
+    return keys, _runs(np.repeat(u, study.settings.replicates, axis=0), observed)
+
+
+def _records(study: Study, runs: Runs, model: Joined) -> list[Emulation]:
+    """Say how well each observation is given by runs that it was not fitted to."""
+    table = study.settings.surrogate
+    x = study.model_space.from_unit(runs.u)
+    answer = []
+    for block in blocks(study):
+        fine = runs.good[:, block.columns].all(axis=1)
+        rows = np.flatnonzero(fine)
+        y = runs.y[np.ix_(rows, block.columns)]
+        left_out = model.score.residuals[np.ix_(rows, block.columns)]
+        squares, variances = np.mean(left_out**2, axis=0), y.var(axis=0)
+        single = [
+            _q2(squares[mine], variances[mine])
+            for mine in (block.owners == owner for owner in np.unique(block.owners))
+        ]
+        answer.append(
+            Emulation(
+                series=block.series.name,
+                label=block.label,
+                xlabel=block.xlabel,
+                ylabel=block.ylabel,
+                q2=min(single),
+                failed=int((~fine).sum()),
+                worst=int(np.argmax(np.sum(left_out**2, axis=1))),
+                poor=min(single) < table.min_q2,
+                method=_method(model, int(block.columns[0])),
+                x=block.x,
+                points=x[rows],
+                simulated=y,
+                predicted=y - left_out,
+                q2_points=model.score.q2[block.columns],
+                growth=np.empty((0, 2)),
+            )
+        )
+    return answer
+
+
+def _q2(squares: Array, variances: Array) -> float:
+    """Score one observation; numbers of it that do not vary are constants, known and left out."""
+    varies = variances > _CONSTANT * variances.sum()
+    return float(1 - squares[varies].sum() / variances[varies].sum()) if varies.any() else 1.0
+
+
+def _method(model: Joined, column: int) -> str:
+    part = next(part.surrogate for part in model.parts if column in part.columns)
+    if isinstance(part, Reduced):
+        k = len(part.modes)
+        return f"{kind_of(part.inner)} of {k} principal component{'s' if k != 1 else ''}"
+    return kind_of(part)
+
+
+def emulated(study: Study, series: Series, model: Joined) -> list[tuple[Experiment, Emulated]]:
+    """Return the surrogate as the forward model of each experiment of a series."""
+    start = 0
+    found = []
+    for one in study.series:
+        for experiment in one.experiments if one.designed else ():
+            m = size(experiment.observations)
+            if one is series:
+                found.append((experiment, Emulated(study.model_space, model, slice(start, start + m))))
+            start += m
+    return found
+
+
+def terms(
+    context: Context,
+    series: Series,
+    model: Joined | None,
+    retry_failed: bool = False,
+    record: Path | None = None,
+) -> list[tuple[Experiment, Forward]]:
+    """Return who answers for each experiment of a series: the surrogate, or the simulator."""
+    study = context.study
+    if model is not None and series.emulate:
+        return [*emulated(study, series, model)]
+    store, executor = context.store, context.executor
+    return [(e, study.forward(e, store, executor, retry_failed, record)) for e in series.experiments]
+
+
+def load_surrogate(study: Study) -> Joined | None:
+    """Read the surrogate; None where the simulator itself is sampled."""
+    return Joined.load(study.results / "surrogate.npz") if applies(study.raw, "surrogate") else None
+
+
+def load_runs(study: Study) -> Runs:
+    """Read the runs that the surrogate was fitted to, those of the enrichment included, or the design's."""
+    if not applies(study.raw, "surrogate"):
+        return design_runs(study)
+    found = load_arrays(study.results / "surrogate.npz")
+    return Runs(found["u"], found["y"], found["good"])
+
+
+def check_good_enough(study: Study, records: Sequence[Emulation]) -> None:
+    """Stop where the surrogate may not stand in for the simulator."""
+    poor = sorted((record for record in records if record.poor), key=lambda record: record.q2)
+    if not poor:
+        return
+    table = study.settings.surrogate
+    listed = ", ".join(f"{r.series} {r.label} {r.q2:.3f}" for r in poor[:5])
+    more = f" and {len(poor) - 5} more" if len(poor) > 5 else ""
+    worst = poor[0]
+    at = ", ".join(
+        f"{name} = {value:.4g}"
+        for name, value in zip(study.model_space.names, worst.points[worst.worst], strict=True)
+    )
+    other = "kriging" if table.method == "pce" else "pce"
+    raise SurrogateError(
+        f"the surrogate is too poor: Q2 of {listed}{more}, below min_q2 = {table.min_q2:g}; worst at {at}. "
+        f"Give it more runs ([design] n, now {study.settings.n_design}, or [surrogate] enrich), try "
+        f'method = "{other}", or go on all the same with --force; the report shows where it errs'
+    )

@@ -1,0 +1,84 @@
+"""What a run and a comparison say when they end, in words or as one JSON event."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tamis.terminal import say, table
+
+if TYPE_CHECKING:
+    from tamis.study.artifacts import Results
+
+
+def print_results(results: Results, *, as_json: bool) -> None:
+    """Print the parameters, how good the surrogate is, the verdict and what to worry about."""
+    if as_json:
+        say(json.dumps(_event(results)))
+        return
+    if results.emulations:
+        worst = min(results.emulations, key=lambda e: e.q2)
+        say(f"surrogate: {worst.method}, Q2 {worst.q2:.4f} or better (worst: {worst.series}, {worst.label})")
+    if results.posterior is not None:
+        summary = results.posterior.summary()
+        wanted = ("parameter", "unit", "median", "q05", "q95", "narrowing")
+        rows = list(zip(*(summary.column(name) for name in wanted), strict=True))
+        rows = [(*row[:-1], f"{row[-1]:.0%}") for row in rows]
+        table(("parameter", "unit", "median", "5 %", "95 %", "narrower than prior by"), rows)
+    for p in results.propagations or ():
+        at = f" at {p.at}" if p.at else ""
+        say(
+            f"{p.series}: {p.ylabel}{at}: mean {p.moments[0]:.4g} ± {p.errors[-1]:.2g}, sd {p.moments[1]:.3g}"
+        )
+    if results.panels is not None:
+        say(results.verdict)
+    for worry in results.worries:
+        say(f"{'!!' if worry.serious else ' -'} {worry.text}")
+    if (results.folder / "report.html").is_file() and results.panels is not None:
+        say(f"report: {shown(results.folder / 'report.html')}")
+
+
+def _event(results: Results) -> dict[str, object]:
+    evidence = results.posterior.log_evidence if results.posterior else None
+    return {
+        "task": "result",
+        "verdict": results.verdict,
+        "log_evidence": evidence,
+        "q2": min((e.q2 for e in results.emulations), default=None) if results.emulations else None,
+        "worries": [vars(worry) for worry in results.worries],
+        "report": str(results.folder / "report.html"),
+    }
+
+
+def print_comparison(record: Mapping[str, Any], folder: Path, *, as_json: bool) -> None:
+    """Print evidences and probabilities, the checks of nested models, and what to worry about."""
+    if as_json:
+        say(json.dumps({"task": "comparison", **record}))
+        return
+    table(record["columns"], record["rows"])
+    for check in record["nested"]:
+        held = f"{check['inner']} is {check['outer']} with {check['parameter']} = {check['value']:g}"
+        factor, error = check["by_evidence"]
+        if check["agrees"] is None:
+            told = "too far in the tail for the draws to check"
+            say(f"{held}: log Bayes factor {factor:+.2f} ± {error:.2f}; {told}")
+            continue
+        density, its_error = check["by_density"]
+        verdict = "agree" if check["agrees"] else "DISAGREE"
+        against = (
+            f"{factor:+.2f} ± {error:.2f} against {density:+.2f} ± {its_error:.2f} from the posterior density"
+        )
+        say(f"{held}: log Bayes factor {against} ({verdict})")
+    for worry in record["worries"]:
+        say(f"{'!!' if worry['serious'] else ' -'} {worry['text']}")
+    say(f"report: {shown(folder / 'report.html')}")
+
+
+def shown(path: Path) -> str:
+    """Write a path as seen from here."""
+    try:
+        return str(path.resolve().relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
