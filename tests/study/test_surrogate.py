@@ -279,3 +279,26 @@ def test_an_observation_that_does_not_vary(folder, method):
     assert np.isnan(influence.total).all() or not influence.total.any()
     panel = next(p for p in found.panels if p.series == "twice")
     assert panel.mean == pytest.approx(2.5)
+
+
+def test_runs_of_the_enrichment_are_watched_and_retried(folder):
+    model = (folder / "model.py").read_text()
+    gate = 'if a > 0.9 and b > 0.9 or not pathlib.Path("licence").exists() and a > 0.5:'
+    (folder / "model.py").write_text(model.replace("if a > 0.9 and b > 0.9:", gate))
+    (folder / "licence").write_text("")
+    edit(folder, 'method = "pce"', 'method = "kriging"\nenrich = { budget = 5, batch = 5, q2 = 0.9999999 }')
+    edit(folder, "n = 40", "n = 12")
+    Study.load("study.toml").run("observables", executor=0)
+    (folder / "licence").unlink()
+    found = Study.load("study.toml").run("surrogate", executor=0)
+    failed = found.emulations[0].failed
+    assert failed > 0
+    (folder / "licence").write_text("")
+    assert main(["run", "study.toml", "-j", "0", "--to", "surrogate", "--retry-failed"]) == 0
+    found = Study.load("study.toml").run("surrogate", executor=0)
+    assert found.emulations[0].failed < failed
+    with np.load("results/study/surrogate.npz") as file:
+        gone = str(file["added"][0, 0])
+    (folder / "runs" / gone[:2] / f"{gone}.npz").unlink()
+    Study.load("study.toml").run("surrogate", executor=0)
+    assert (folder / "runs" / gone[:2] / f"{gone}.npz").is_file()

@@ -11,6 +11,7 @@ from tamis import marginals
 from tamis.design import sobol
 from tamis.errors import StudyError
 from tamis.surrogates import pce as module
+from tamis.surrogates import sparse
 from tamis.surrogates.lars import least_angle
 from tamis.surrogates.pce import PCE, fit_pce
 from tamis.surrogates.polynomials import Family, evaluate, hyperbolic
@@ -79,17 +80,17 @@ def test_lognormal_inputs_are_hermite_in_their_logarithm() -> None:
     assert model.variance[0] == pytest.approx(law.var(), rel=1e-6)
 
 
-# targets: what the best codes measured reach with these numbers of runs, in the median over designs
+# medians over 20 designs (5 of 500 runs) are 3e-12, 1e-20, 4.1e-5, 2.4e-6, 0.0046, 1.5e-7, 0.0011; fewer scatter more
 @pytest.mark.parametrize(
     ("name", "d", "n", "most"),
     [
-        ("ishigami", 3, 100, 1e-8),
+        ("ishigami", 3, 100, 1e-10),
         pytest.param("ishigami", 3, 200, 1e-17, marks=pytest.mark.slow),
         ("borehole", 8, 100, 6e-5),
-        pytest.param("borehole", 8, 200, 1.5e-5, marks=pytest.mark.slow),
-        pytest.param("sobol_g", 8, 200, 0.0125, marks=pytest.mark.slow),
+        pytest.param("borehole", 8, 200, 4e-6, marks=pytest.mark.slow),
+        pytest.param("sobol_g", 8, 200, 0.006, marks=pytest.mark.slow),
         pytest.param("borehole", 8, 500, 3.5e-7, marks=pytest.mark.slow),
-        pytest.param("sobol_g", 8, 500, 0.005, marks=pytest.mark.slow),
+        pytest.param("sobol_g", 8, 500, 0.002, marks=pytest.mark.slow),
     ],
 )
 def test_accuracy(name: str, d: int, n: int, most: float) -> None:
@@ -119,10 +120,10 @@ def test_sobol_indices_of_a_function_with_kinks() -> None:
     u = design(500, 8)
     indices = fit_pce(u, functions.sobol_g(u)).sobol()
     first, total, _, _ = functions.sobol_g_sobol()
-    # a share S found with relative error e = 0.0034 from n runs scatters by about 2 sqrt(S e / n) = 4e-3 for the
-    # largest, and e itself is missing: 1e-2 is two of these and the rest
-    np.testing.assert_allclose(indices.first[:, 0], first, atol=1e-2)
-    np.testing.assert_allclose(indices.total[:, 0], total, atol=1e-2)
+    # a share S found with relative error e = 0.0011 from n runs scatters by about 2 sqrt(S e / n) = 2e-3 for the
+    # largest, and e itself is missing: 4e-3 is one and a half of these and the rest
+    np.testing.assert_allclose(indices.first[:, 0], first, atol=4e-3)
+    np.testing.assert_allclose(indices.total[:, 0], total, atol=4e-3)
 
 
 def test_saturated_model_is_never_chosen() -> None:
@@ -202,6 +203,40 @@ def test_held_out_error_is_that_of_a_refit_without_these_rows() -> None:
     assert paths.held[0, -1] == pytest.approx(wanted, rel=1e-9)
 
 
+def test_paths_in_step_are_paths_alone() -> None:
+    # one that finishes at once (a single term), one that goes on, over all candidates or some, favoured or not
+    rng = np.random.default_rng(6)
+    phi = rng.standard_normal((30, 50))
+    y = np.vstack([phi[2], phi[:8].sum(axis=0) + rng.standard_normal(50), rng.standard_normal(50)])
+    sizes, favour = np.array([30, 12, 30]), np.vstack([np.ones((2, 30)), rng.uniform(0.5, 1, (1, 30))])
+    together = least_angle(phi, y, 25, 5, sizes=sizes, favour=favour)
+    for i in range(3):
+        alone = least_angle(phi, y[i : i + 1], 25, 5, sizes=sizes[i : i + 1], favour=favour[i : i + 1])
+        k = alone.order.shape[1]
+        np.testing.assert_array_equal(together.order[i, :k], alone.order[0])
+        assert (together.order[i, k:] == -1).all() and np.isinf(together.loo[i, k + 1 :]).all()
+        # rounding only: products with one direction or with several; of order 1, or of a vanishing residual
+        np.testing.assert_allclose(together.loo[i, : k + 1], alone.loo[0], rtol=1e-9, atol=1e-20)
+
+
+def test_laws_of_decay_are_found_from_coefficients_that_obey_them() -> None:
+    every = hyperbolic(2, 6, 1.0, 1000)
+    assert every is not None
+    terms = every[1:]
+    rate = np.array([0.5, 1.5])
+    # 27 terms against a prior that weighs as much as 0.3^2 of one
+    found = sparse._exponential(terms, np.exp(-(terms @ rate)))
+    np.testing.assert_allclose(found, rate[:, None] * np.arange(21), rtol=0.02)
+    size = np.prod(np.where(terms > 0, np.array([0.3, 0.1]) / np.maximum(terms, 1) ** 2, 1.0), axis=1)
+    even = terms[:, 1] % 2 == 0
+    found = sparse._algebraic(terms[even], size[even])
+    powers = 2 * np.log(np.arange(1, 21))
+    np.testing.assert_allclose(found[0, 1::2] - found[0, 1], powers[::2], atol=0.2)  # the same prior
+    assert (
+        found[0, 2] - found[0, 1] < 2 and found[1, 3] - found[1, 2] > 2.5
+    )  # no odd degrees in the second input
+
+
 def test_outputs_together_are_outputs_apart() -> None:
     u = design(100, 3)
     y = np.column_stack([functions.ishigami(u), functions.kinks(u), np.full(100, 3.0), u[:, 0]])
@@ -235,12 +270,13 @@ def test_coverage_of_predictions() -> None:
 
 @pytest.mark.slow
 @pytest.mark.statistical
-def test_reported_error_is_the_true_one() -> None:
-    ratios = []
+@pytest.mark.parametrize(("name", "d"), [("kinks", 4), ("kinks", 6), ("sobol_g", 8)])
+def test_reported_error_is_the_true_one(name: str, d: int) -> None:
+    function, ratios = getattr(functions, name), []
     for seed in range(20):
-        u = design(200, 4, seed)
-        model = fit_pce(u, functions.kinks(u))
-        ratios.append((1 - model.score.q2[0]) / error(model, functions.kinks, 4))
+        u = design(200, d, seed)
+        model = fit_pce(u, function(u))
+        ratios.append((1 - model.score.q2[0]) / error(model, function, d))
     assert 1 / 1.3 < np.median(ratios) < 1.3
     assert np.sum((np.array(ratios) > 1 / 1.6) & (np.array(ratios) < 1.6)) >= 18
 

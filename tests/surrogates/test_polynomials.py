@@ -101,7 +101,7 @@ def test_sets_of_rising_degree_are_heads_of_each_other() -> None:
 
 
 def test_anisotropic_sets_go_further_along_slow_inputs() -> None:
-    found = anisotropic(np.array([0.2, 2.0, 1.0]), 1.0, 20, 100)
+    found = anisotropic(np.array([[0.2], [2.0], [1.0]]) * np.arange(21), 100)
     assert 90 <= len(found) <= 100 and not found[0].any()
     highest = found.max(axis=0)
     assert highest[0] > highest[2] > highest[1]

@@ -77,14 +77,14 @@ def run(
         context = Context(study, store, kept, progress or silent, retry_failed, hashes)
         with warnings.catch_warnings(record=True) as early:
             warnings.simplefilter("always", TamisWarning)
-            if current.get("runs") and _lost(study, store):
+            if current.get("runs") and _lost(store, _keys(study, "runs", "keys")):
                 current["runs"] = False
-        if (
-            retry_failed
-            and current.get("posterior")
-            and any(r.status != "done" for r in _sampled(study, store))
-        ):
-            current |= {stage: False for stage in STAGES[STAGES.index("posterior") :] if stage in current}
+            if current.get("surrogate"):
+                added = _keys(study, "surrogate", "added")
+                if _lost(store, added) or (retry_failed and _any_failed(store, added)):
+                    _reopen(current, "surrogate")
+        if retry_failed and current.get("posterior") and _any_failed(store, _keys(study, "sampled", "keys")):
+            _reopen(current, "posterior")
         for stage, is_current in current.items():
             if is_current and not (retry_failed and stage == "runs"):
                 continue
@@ -215,17 +215,29 @@ def _warn_unobserved(experiment: Experiment, runs: list[Run], store: RunStore, *
         warnings.warn(f"{experiment.name}: {text}", TamisWarning, stacklevel=2)
 
 
-def _lost(study: Study, store: RunStore) -> bool:
+def _reopen(current: dict[Stage, bool], first: Stage) -> None:
+    """Have a stage and all after it done again."""
+    current |= {stage: False for stage in STAGES[STAGES.index(first) :] if stage in current}
+
+
+def _keys(study: Study, artifact: str, name: str) -> list[str]:
+    """Return the keys of runs that an artifact stands on, none where it is not there."""
+    path = study.results / f"{artifact}.npz"
+    return list(dict.fromkeys(map(str, load_arrays(path)[name].ravel()))) if path.is_file() else []
+
+
+def _lost(store: RunStore, keys: list[str]) -> bool:
     """Say whether a run that the results stand on has gone from the store, or is damaged there."""
-    keys = {str(key) for key in load_arrays(study.results / "runs.npz")["keys"].ravel()}
-    return len(store.recover(sorted(keys))) < len(keys)
+    return len(store.recover(keys)) < len(keys)
+
+
+def _any_failed(store: RunStore, keys: list[str]) -> bool:
+    return any(run.status != "done" for run in store.get_many(keys).values())
 
 
 def _sampled(study: Study, store: RunStore) -> tuple[Run, ...]:
-    """Return the runs that sampling asked for, none where the simulator has a batch door."""
-    path = study.results / "sampled.npz"
-    keys = [str(key) for key in load_arrays(path)["keys"]] if path.is_file() else []
-    return tuple(store.get_many(keys).values())
+    """Return the runs that sampling asked for, none where the simulator has a batch door or a surrogate."""
+    return tuple(store.get_many(_keys(study, "sampled", "keys")).values())
 
 
 def _stored(store: RunStore, keys: Array) -> list[Run]:

@@ -33,7 +33,7 @@ from tamis.surrogates.polynomials import hyperbolic as hyperbolic_set
 from tamis.surrogates.sparse import DEGREE, NORMS, Choice, hyperbolic_sets, optimism, search
 from tamis.types import Array, Gauss
 
-_BLOCK = 4096  # points whose polynomials stay in cache
+_BLOCK = 1024  # points whose polynomials stay in cache
 _MOST = 20_000  # candidates, when the degree is given
 
 

@@ -10,9 +10,8 @@ fitted surrogate can be written to disk without its priors.
 Why recurrences: all families obey one three-term recurrence, stable for rising degree, with coefficients known
 in closed form (Gautschi 2004, Orthogonal polynomials, 10.1093/oso/9780198506720.001.0001, table 1.1).
 
-Why terms are rows: a term of several variables is another term, with one variable less, times a polynomial of
-one variable. Evaluated in that order each term costs one product of two contiguous rows, whatever its
-number of variables. Points come in blocks small enough that the rows stay in cache.
+Why terms are rows: each is a product of contiguous rows, one for each of its few variables. Points come in blocks
+small enough that the rows stay in cache.
 """
 
 from __future__ import annotations
@@ -25,6 +24,7 @@ from numpy.typing import NDArray
 from scipy.special import betaincinv, gammaincinv, ndtri
 
 from tamis.marginals import Marginal
+from tamis.surrogates.kernels import products, recur
 from tamis.types import Array
 
 Indices: TypeAlias = NDArray[np.int64]
@@ -104,13 +104,8 @@ def recurrence(law: Family, degree: int) -> tuple[Array, Array]:
 def univariate(x: Array, law: Family, degree: int) -> Array:
     """Evaluate the orthonormal polynomials of degree 0 to ``degree`` at standard points, (degree + 1, n)."""
     alpha, beta = recurrence(law, degree)
-    root = np.sqrt(beta)
-    values = np.ones((degree + 1, len(x)))
-    for k in range(degree):
-        values[k + 1] = (x - alpha[k]) * values[k]
-        if k:
-            values[k + 1] -= root[k] * values[k - 1]
-        values[k + 1] /= root[k + 1]
+    values = np.empty((degree + 1, len(x)))
+    recur(np.ascontiguousarray(x), alpha, np.sqrt(beta), values)
     return values
 
 
@@ -124,9 +119,8 @@ def hyperbolic(d: int, degree: int, q: float, most: int) -> Indices | None:
     return None if found is None else found[0]
 
 
-def anisotropic(rate: Array, q: float, degree: int, most: int) -> Indices:
-    """Return about ``most`` exponents, never more, of smallest sum_i (rate_i alpha_i)^q, in rising order of it."""
-    cost = (rate[:, None] * np.arange(degree + 1)) ** q
+def anisotropic(cost: Array, most: int) -> Indices:
+    """Return about ``most`` exponents, never more, of smallest sum_i cost[i, alpha_i], in rising order of it."""
     low, high = 0.0, float(cost[:, -1].sum())
     found = _within(cost, high, most)
     if found is None:
@@ -137,7 +131,7 @@ def anisotropic(rate: Array, q: float, degree: int, most: int) -> Indices:
             found = tried or found
             if tried is not None and len(tried[0]) > 0.95 * most:
                 break
-    return np.zeros((1, len(rate)), dtype=np.int64) if found is None else found[0]
+    return np.zeros((1, len(cost)), dtype=np.int64) if found is None else found[0]
 
 
 def _within(cost: Array, limit: float, most: int) -> tuple[Indices, Array] | None:
@@ -157,30 +151,10 @@ def evaluate(u: Array, families: tuple[Family, ...], indices: Indices) -> Array:
     """Evaluate terms at points (n, d) of the unit cube, (P, n)."""
     if len(indices) == 0:
         return np.empty((0, len(u)))
-    table = [
-        univariate(standard(u[:, i], law), law, int(indices[:, i].max())) for i, law in enumerate(families)
-    ]
-    parents: dict[tuple[int, ...], Array] = {}
+    table = np.zeros((len(families), int(indices.max()) + 1, len(u)))
+    for i, law in enumerate(families):
+        degree = int(indices[:, i].max())
+        table[i, : degree + 1] = univariate(standard(u[:, i], law), law, degree)
     answer = np.empty((len(indices), len(u)))
-    for row, term in zip(answer, indices.tolist(), strict=True):
-        _product(tuple(term), table, parents, row)
+    products(table, indices, answer)
     return answer
-
-
-def _product(
-    term: tuple[int, ...], table: list[Array], parents: dict[tuple[int, ...], Array], out: Array
-) -> None:
-    """Write one term: the polynomial of its last variable times the term without it."""
-    used = [i for i, power in enumerate(term) if power]
-    if len(used) < 2:
-        out[:] = table[used[0]][term[used[0]]] if used else 1.0
-        return
-    first, last = used[0], used[-1]
-    parent = table[first][term[first]]
-    if len(used) > 2:
-        key = term[:last]
-        if key not in parents:
-            parents[key] = np.empty_like(out)
-            _product((*key, *([0] * (len(term) - last))), table, parents, parents[key])
-        parent = parents[key]
-    np.multiply(parent, table[last][term[last]], out=out)
