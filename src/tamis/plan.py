@@ -201,7 +201,7 @@ def _print_one(raw: Raw) -> None:
     root = raw.base / "runs"
     if not root.is_dir():
         return
-    asked, sampled = _asked(raw), _sampled(raw)
+    asked, sampled = [*_asked(raw), *_added(raw)], _sampled(raw)
     with RunStore(root) as store:
         stored, drawn = store.get_many(asked), store.get_many(sampled)
     done = [run for run in stored.values() if run.status == "done"]
@@ -228,6 +228,13 @@ def _sampled(raw: Raw) -> list[str]:
         return read_keys(known)
     known = raw.results / "sampled.npz"
     return [str(key) for key in load_arrays(known)["keys"]] if known.is_file() else []
+
+
+def _added(raw: Raw) -> list[str]:
+    """Return the keys of the runs that the last enrichment of the surrogate asked for."""
+    known = raw.results / "surrogate.npz"
+    there = up_to_date(raw, "surrogate").get("surrogate", False)
+    return [str(key) for key in load_arrays(known)["added"].ravel()] if there else []
 
 
 def _asked(raw: Raw) -> list[str]:

@@ -204,7 +204,7 @@ def test_results_do_not_depend_on_the_workers(folder, tmp_path_factory):
 
 
 @pytest.mark.parametrize("where", ["error", "posterior"])
-def test_enrichment_stops_at_its_score_or_budget(folder, where):
+def test_enrichment_stops_at_its_score_or_budget(folder, where, capsys):
     edit(
         folder,
         'method = "pce"',
@@ -217,7 +217,9 @@ def test_enrichment_stops_at_its_score_or_budget(folder, where):
     lowest = np.min([e.growth[:, 1] for e in found.emulations], axis=0)
     assert np.all(lowest[:-1] < 0.9995)
     assert lowest[-1] >= 0.9995 or growth[-1, 0] == 30
-    assert len(found.design.x) == growth[-1, 0]  # the report counts them
+    assert len(found.design.x) == growth[-1, 0]  # the report counts them, and so does the command line
+    assert main(["status", "study.toml"]) == 0
+    assert f"runs: {3 * growth[-1, 0]:.0f} done" in capsys.readouterr().out
 
 
 def test_an_interrupted_enrichment_goes_on(folder):
