@@ -1,5 +1,7 @@
 """Error models against SciPy's multivariate normal."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
@@ -139,26 +141,107 @@ def test_what_cannot_be_said_is_refused():
         Known(1.0).loglike(ragged, Gauss(np.zeros((1, 2)), np.zeros((1, 2))), {}, None)
 
 
-def test_modes_cost_small_matrices_and_give_the_same_density():
-    rng = np.random.default_rng(1)
-    n, m, k = 7, 30, 4
-    y, mean, modes = rng.normal(size=(3, m)), rng.normal(size=(n, m)), rng.normal(size=(k, m))
-    var, weight = rng.uniform(0.1, 0.2, (n, m)), rng.uniform(0.0, 2.0, (n, k))
-    weight[2] = 0.0  # a point where the surrogate has no error along them
-    noise = Gaussian(sd="s")
-    theta = {"s": rng.uniform(0.3, 0.6, n)}
-    found = noise.loglike(y, Gauss(mean, var, modes, weight), theta, None)
-    for i in range(n):
-        surrogate = np.diag(var[i]) + modes.T @ np.diag(weight[i]) @ modes
-        white = theta["s"][i] ** 2 * np.eye(m)
-        full = np.kron(np.ones((3, 3)), surrogate) + np.kron(np.eye(3), white)
-        exact = multivariate_normal(np.tile(mean[i], 3), full).logpdf(y.ravel())
-        assert found[i] == pytest.approx(exact, rel=1e-10)
-
-
 def test_modes_without_any_other_error_are_no_density():
     modes, weight = np.ones((1, 3)), np.ones((1, 1))
     found = Known(0.0).loglike(
         np.ones((1, 3)), Gauss(np.zeros((1, 3)), np.zeros((1, 3)), modes, weight), {}, None
     )
     assert found[0] == -np.inf
+
+
+ABSCISSA = np.array([0.0, 0.1, 0.35, 0.2, 0.9, 1.0, 0.6])  # neither sorted nor even
+
+
+@pytest.mark.parametrize("r", [1, 3])
+@pytest.mark.parametrize("k", [0, 2, 9])  # none, few, and more than there are measurements
+@pytest.mark.parametrize("lengths", [(), (0.3,), (0.3, 0.05)])
+@pytest.mark.parametrize("missing", [(), (2, 5)])
+def test_all_errors_at_once(r, k, lengths, missing, monkeypatch):
+    monkeypatch.setattr("tamis.noise._CHUNK", 2 * 7 * (k + 1))  # two points at a time
+    rng = np.random.default_rng(r)
+    n, m = 5, len(ABSCISSA)
+    y, mean, modes = rng.normal(size=(r, m)), rng.normal(size=(n, m)), rng.normal(size=(k, m))
+    var, weight = rng.uniform(0.1, 0.2, (n, m)), rng.uniform(0.0, 2.0, (n, k))
+    weight[2] = 0.0  # a point where the surrogate has no error along them
+    sd, keep = rng.uniform(0.3, 0.6, n), np.setdiff1d(np.arange(m), missing)
+    y[:, missing] = np.nan
+    noise = Sum((Gaussian(sd="s"), *(Correlated(length=length, sd="s") for length in lengths)))
+    model = Gauss(mean, var, modes, weight) if k else Gauss(mean, var)
+    found = noise.loglike(y, model, {"s": sd}, ABSCISSA)
+    for i in range(n):
+        distance = np.abs(ABSCISSA[:, None] - ABSCISSA)
+        one = sd[i] ** 2 * (np.eye(m) + sum(np.exp(-distance / length) for length in lengths))
+        common = np.diag(var[i]) + modes.T @ np.diag(weight[i]) @ modes
+        full = np.kron(np.ones((r, r)), common[np.ix_(keep, keep)]) + np.kron(
+            np.eye(r), one[np.ix_(keep, keep)]
+        )
+        exact = multivariate_normal(np.tile(mean[i, keep], r), full).logpdf(y[:, keep].ravel())
+        assert found[i] == pytest.approx(
+            exact, rel=1e-10
+        )  # round-off of factors of well-conditioned matrices
+
+
+@pytest.mark.parametrize("sd", [1e-3, 1e-6, 1e-8, 1e-9])
+@pytest.mark.parametrize("coloured", [False, True])
+def test_a_residual_along_a_mode_is_judged_by_the_mode_however_small_the_noise(sd, coloured):
+    # residual = mode = shape, noise of covariance sd^2 R: with g = shape' R^-1 shape / sd^2 the square is g / (1 + g)
+    # and the determinant that of the noise times 1 + g
+    shape = 1 + ABSCISSA
+    correlation = np.exp(-np.abs(ABSCISSA[:, None] - ABSCISSA) / 0.3) if coloured else np.eye(7)
+    g = shape @ np.linalg.solve(correlation, shape) / sd**2
+    logdet = np.linalg.slogdet(correlation)[1] + 7 * np.log(sd**2) + np.log1p(g)
+    exact = -0.5 * (g / (1 + g) + logdet + 7 * np.log(2 * np.pi))
+    noise = Correlated(length=0.3, sd=sd) if coloured else Known(sd)
+    for mode in ([shape], [shape / 2, shape / 2, shape / 2, shape / 2]):  # the same, and a singular A'A
+        model = Gauss(np.zeros((1, 7)), np.zeros((1, 7)), np.array(mode), np.ones((1, len(mode))))
+        found = noise.loglike(shape[None], model, {}, ABSCISSA)
+        # at 1e-3 the pivots keep 1e-6 of their numbers, so that 1e-10 is right; below, the residual's 1e-16 is 1e-7 of
+        # the noise, and enters squared
+        assert found[0] == pytest.approx(exact, abs=1e-9)
+
+
+def test_modes_that_span_the_signal_leave_no_room_for_the_noise():
+    # more modes than measurements: the covariance is that of the modes but for 1e-16, A'A is singular
+    rng = np.random.default_rng(0)
+    modes, weight = rng.normal(size=(9, 5)), rng.uniform(0.5, 2.0, (3, 9))
+    y, mean = rng.normal(size=(1, 5)), rng.normal(size=(3, 5))
+    found = Known(1e-8).loglike(y, Gauss(mean, np.zeros((3, 5)), modes, weight), {}, None)
+    for i in range(3):
+        exact = multivariate_normal(mean[i], modes.T @ np.diag(weight[i]) @ modes).logpdf(y[0])
+        assert found[i] == pytest.approx(exact, rel=1e-6)  # 1e-16 * 1e8 for the noise against the modes
+
+
+@pytest.mark.parametrize("noise", [Gaussian(variance="v"), Correlated(length=0.3, variance="v")])
+def test_a_point_that_has_no_density_leaves_the_others_theirs(noise):
+    rng = np.random.default_rng(0)
+    mean, modes = rng.normal(size=(4, 7)), rng.normal(size=(2, 7))
+    mean[1, 3] = np.nan  # a failed run
+    theta = {"v": np.array([0.1, 0.2, 0.0, 0.3])}  # the third has no noise
+    y, zero = rng.normal(size=(1, 7)), np.zeros((4, 7))
+    found = noise.loglike(y, Gauss(mean, zero, modes, np.ones((4, 2))), theta, ABSCISSA)
+    assert np.array_equal(np.isneginf(found), [False, True, True, False])
+    for i in (0, 3):
+        alone = Gauss(mean[i : i + 1], zero[:1], modes, np.ones((1, 2)))
+        again = noise.loglike(y, alone, {"v": theta["v"][i : i + 1]}, ABSCISSA)
+        assert found[i] == pytest.approx(again[0], rel=1e-13)  # the same sums, in other blocks
+
+
+def test_two_fading_errors_without_a_density():
+    # the second point's errors are all one: a matrix that has no factor, beside one that has
+    noise = Sum((Correlated(length="l", sd=1.0), Correlated(length="l", sd=1.0)))
+    model = Gauss(np.zeros((2, 7)), np.zeros((2, 7)))
+    found = noise.loglike(np.zeros((1, 7)), model, {"l": np.array([0.3, 1e30])}, ABSCISSA)
+    assert np.isfinite(found[0]) and np.isneginf(found[1])
+
+
+@pytest.mark.parametrize("noise", [Known(1.0), Sum((Known(1.0), Correlated(length=0.1, sd=1.0)))])
+def test_many_modes_of_a_long_signal_take_little_memory(noise):
+    # 200 modes of 2000 instants: products of all pairs of modes would be 640 MB, a covariance matrix 32 MB
+    rng = np.random.default_rng(0)
+    model = Gauss(np.zeros((2, 2000)), np.ones((2, 2000)), rng.normal(size=(200, 2000)), np.ones((2, 200)))
+    tracemalloc.start()
+    noise.loglike(rng.normal(size=(1, 2000)), model, {}, np.linspace(0.0, 1.0, 2000))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # 3.2 MB each: the modes, those whitened for one point, and a copy of these for a product
+    assert peak < 20e6

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -161,6 +162,10 @@ def test_conditions_of_fosm() -> None:
     assert fosm_conditions(space.subset(("a",)), mean[:1], covariance[:1, :1], prior=True) == []
 
 
+def rng(seed: int) -> Generator:
+    return np.random.default_rng(seed)
+
+
 def lognormal(n: int, rng: Generator) -> Array:
     """Draws with the mean 68.84 and deviation 40.29 of SERA D27.1, HF 1 Hz."""
     variance = math.log1p((40.29 / 68.84) ** 2)
@@ -247,7 +252,81 @@ def test_failed_draws_are_counted_and_not_averaged() -> None:
         monte_carlo(draw, lambda x: np.full(len(x), np.nan), rng=np.random.default_rng(0))
 
 
-@pytest.mark.parametrize("options", [{"tolerance": 0.0}, {"batch": 0}, {"batch": 60, "most": 100}])
+def redrawn(rows: Array) -> Callable[[int, Generator], Array]:
+    return lambda n, rng: np.asarray(rows[rng.integers(len(rows), size=n)])
+
+
+def test_rows_drawn_again_do_not_claim_what_they_do_not_know() -> None:
+    rows = np.random.default_rng(0).standard_normal((200, 1))
+    naive = monte_carlo(redrawn(rows), lambda x: x, tolerance=0.004, most=300_000, batch=5000, rng=rng(1))
+    assert naive.converged.all() and naive.errors[-1, 0] < 0.005  # of 200 rows, which know 0.14
+    found = monte_carlo(redrawn(rows), lambda x: x, tolerance=0.004, effective=200, rng=rng(1))
+    assert not found.converged.any() and found.steps.tolist() == [100, 200]
+    np.testing.assert_allclose(
+        found.errors[:, 0],
+        [1.96 * found.y[:n].std(ddof=1) * math.sqrt(1 / n + 1 / 200) for n in (100, 200)],
+        rtol=1e-12,
+    )
+
+
+def test_hopeless_outputs_wait_for_the_others_and_no_longer() -> None:
+    # beside 0.14 of its sd, an output of mean 20 sd knows its mean to 0.007 and one of mean 4 sd to 0.035
+    rows = rng(0).standard_normal((200, 1))
+
+    def model(x: Array) -> Array:
+        return np.asarray(x + np.array([0.0, 20.0, 4.0]))
+
+    found = monte_carlo(redrawn(rows), model, tolerance=0.04, effective=200, batch=50, rng=rng(1))
+    assert found.converged.tolist() == [False, True, True]
+    # 1 / ((0.04 x 4 / 1.96)^2 - 1/200) = 600 for a deviation of 1; 500 measured
+    assert 300 <= found.steps[-1] <= 1000
+    last = 1.96 * found.y[:, 2].std(ddof=1) * math.sqrt(1 / found.steps[-1] + 1 / 200)
+    assert last <= 0.04 * found.means[-1, 2]
+    without = monte_carlo(redrawn(rows), lambda x: model(x)[:, :2], effective=200, batch=50, rng=rng(1))
+    assert without.converged.tolist() == [False, True] and without.steps[-1] == 200
+    few = monte_carlo(redrawn(rows), model, tolerance=0.04, effective=3, batch=50, rng=rng(1))
+    assert few.steps.tolist() == [50, 100] and not few.converged.any()
+
+
+def test_failed_rows_know_nothing() -> None:
+    rows = rng(0).standard_normal((200, 1))
+
+    def half(x: Array) -> Array:
+        return np.where(x > 0, x, np.nan)
+
+    found = monte_carlo(redrawn(rows), half, effective=200, rng=rng(1))
+    answers = found.y[np.isfinite(found.y)]
+    know = 200 * len(answers) / len(found.y)
+    wanted = 1.96 * answers.std(ddof=1) * math.sqrt(1 / len(answers) + 1 / know)
+    assert found.errors[-1, 0] == pytest.approx(wanted, rel=1e-12)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(("tolerance", "known"), [(0.05, False), (0.15, True)])
+def test_coverage_of_a_mean_by_rows_drawn_again(tolerance: float, known: bool) -> None:
+    # 200 rows know the mean to 0.139 sd: 0.05 is hopeless and ends at 200 draws, 0.15 takes 1200 or so
+    covered, naive = [], []
+    for seed in range(600):
+        draw, more = redrawn(rng(seed).standard_normal((200, 1))), rng(10_000 + seed)
+        found = monte_carlo(draw, lambda x: x, tolerance=tolerance, effective=200, rng=more)
+        assert found.converged.all() == known
+        covered.append(abs(found.means[-1, 0]) <= found.errors[-1, 0])
+        naive.append(abs(found.means[-1, 0]) <= 1.96 * found.y.std() / math.sqrt(len(found.y)))
+    assert np.mean(covered) == pytest.approx(0.95, abs=0.03)  # 600 know a share of 0.95 to 0.009
+    # without the second part: +-1.96 sqrt(1/n) of an error of sqrt(1/n + 1/200), 0.83 for 200 and 0.54 for 1200
+    assert np.mean(naive) < 0.88
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"tolerance": 0.0},
+        {"batch": 0},
+        {"batch": 60, "most": 100},
+        {"effective": 0.0},
+        {"effective": math.nan},
+    ],
+)
 def test_monte_carlo_refusals(options: dict[str, float]) -> None:
     with pytest.raises(StudyError, match="room for two batches"):
         monte_carlo(lognormal, lambda x: x, rng=np.random.default_rng(0), **options)  # type: ignore[arg-type]
@@ -369,6 +448,31 @@ def test_refusals_of_fits() -> None:
         with pytest.raises(StudyError, match="three or more finite numbers"):
             fit_laws(bad)
     assert fit_laws(np.array([-1.0, 0.0, 2.0]), ["gamma"]) == ()
+
+
+def test_laws_that_cannot_be_fitted_are_left_out() -> None:
+    z = rng(0).standard_normal(500)
+    # a coefficient of variation of 1e-9: the root of the gamma law has no bracket; the others are those of a z + b
+    narrow = {fit.law: fit for fit in fit_laws(1e3 * (1 + 1e-9 * z))}
+    assert narrow.keys() == LAWS.keys() - {"gamma"}
+    # numbers are rounded at 1e-13 / 1e-6 of their spread
+    assert narrow["normal"].parameters["sd"] == pytest.approx(1e-6 * z.std(), rel=1e-6)
+    assert narrow["lognormal"].parameters["cov"] == pytest.approx(1e-9 * z.std(), rel=1e-6)
+    assert fit_laws(1e3 * (1 + 1e-9 * z), ["gamma"]) == ()
+    # tails as heavy as exp(60 z): the coefficient of variation exp(1800) of the lognormal law overflows
+    heavy = fit_laws(np.exp(60 * z))
+    assert {fit.law for fit in heavy} == LAWS.keys() - {"lognormal"} and heavy[0].law == "weibull"
+    # beyond 1e154 squares overflow, and a likelihood that is not finite is no fit
+    assert {fit.law for fit in fit_laws(1e200 * np.exp(z))} == {"lognormal", "gamma", "weibull"}
+
+
+def test_laws_of_a_cauchy_sample_have_finite_scores() -> None:
+    y = np.tan(np.pi * ((np.arange(2000) + 0.5) / 2000 - 0.5))
+    for sample, laws in ((y, {"normal", "gumbel"}), (np.abs(y), set(LAWS))):
+        found = fit_laws(sample)
+        assert {fit.law for fit in found} == laws
+        assert all(math.isfinite(fit.log_likelihood) and 0 < fit.distance < 1 for fit in found)
+    assert found[0].law == "lognormal"  # the logarithm of |y| is symmetric, as only that law's is
 
 
 def test_moments() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import signal
 import sys
@@ -248,21 +247,15 @@ def check(arguments: argparse.Namespace) -> int:
 def run(arguments: argparse.Namespace) -> int:
     """Bring a study up to date."""
     from tamis.study.reader import read, read_manifest, up_to_date
-    from tamis.summary import print_results, shown
-    from tamis.terminal import reporting, say
+    from tamis.summary import print_results, print_unchanged
+    from tamis.terminal import reporting
 
     raw = read(arguments.study)
     upto: Stage = arguments.to
     if all(up_to_date(raw, upto).values()) and not arguments.retry_failed:
-        manifest = read_manifest(raw.results)
-        if arguments.json:
-            say(json.dumps({"task": "up to date", "verdict": manifest.get("verdict")}))
-            return COMPUTATION_SAYS_NO if manifest.get("unsound") else DONE
-        say(f"{raw.path.name} is up to date.")
-        if "verdict" in manifest:
-            say(manifest["verdict"])
-            say(f"report: {shown(raw.results / 'report.html')}")
-        return COMPUTATION_SAYS_NO if manifest.get("unsound") else DONE
+        result = read_manifest(raw.results).get("result") if upto == "report" else None
+        print_unchanged(raw.path.name, result, raw.results / "report.html", as_json=arguments.json)
+        return COMPUTATION_SAYS_NO if result and any(w["unsound"] for w in result["worries"]) else DONE
     from tamis.study.build import build
     from tamis.study.stages import run as run_stages
 
@@ -277,7 +270,9 @@ def run(arguments: argparse.Namespace) -> int:
             force=arguments.force,
         )
     print_results(results, as_json=arguments.json)
-    return COMPUTATION_SAYS_NO if any(worry.unsound for worry in results.worries) else DONE
+    poor = not arguments.force and any(emulation.poor for emulation in results.emulations or ())
+    unsound = any(worry.unsound for worry in results.worries)
+    return COMPUTATION_SAYS_NO if unsound or (poor and upto in ("surrogate", "sensitivity")) else DONE
 
 
 def status(arguments: argparse.Namespace) -> int:

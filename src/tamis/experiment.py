@@ -89,11 +89,12 @@ class Sheet:
         return values
 
 
-def read_csv(path: Path) -> Sheet:
+def read_csv(path: Path | str) -> Sheet:
     """Read a table with one header line; ``z [m]`` in it gives column z its unit.
 
     Comma, semicolon or tab separate the cells, ``#`` starts a comment line.
     """
+    path = Path(path)
     try:
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:

@@ -8,6 +8,11 @@ replicates of noise covariance S and surrogate covariance K
     log p(y_1 .. y_r) = log N(ybar; mean, K + S/r) - (m/2) log r + sum over r - 1 contrasts of log N(0, S);
 
 r = 1 is the usual case, where only the first term is left.
+
+The error of an emulated signal runs along k modes, so that K = diag(var) + modes' weight modes. No m by m matrix is
+needed for it: dividing the noise out of the residual and out of the modes leaves a problem of k unknowns. White noise
+is divided out instant by instant; an error that fades exponentially, by a filter along the abscissa. Only several
+fading errors at once take full matrices.
 """
 
 from __future__ import annotations
@@ -25,7 +30,8 @@ from tamis.types import Array, Gauss, Generator
 Theta = Mapping[str, Array]
 Colour = tuple[Array, Array]  # variance and length of an exponentially fading error
 Density = Callable[[Array, float, float], Array]
-_CHUNK = 2_000_000  # numbers of a stack of covariance matrices held at once
+_CHUNK = 200_000  # numbers of a stack of matrices held at once
+_KEPT = 1e-8  # of a number that must be left after subtractions: half of its digits
 
 
 class Noise(Protocol):
@@ -89,19 +95,16 @@ class _Gaussian:
         if not colours and model.modes is None:
             return _diagonal(y, mean, white, var)
         at = _abscissa(coord)[keep] if colours else np.zeros(y.shape[1])
-        if model.modes is None and len(colours) == 1:
-            return _replicated(
-                y, mean, lambda r, share, own: _markov(r, at, colours[0], share * white + own * var, share)
-            )
         modes = np.empty((0, len(at))) if model.modes is None else model.modes[:, keep]
         weight = np.empty((len(mean), 0)) if model.weight is None else model.weight
-        if not colours:
-            return _replicated(
-                y, mean, lambda r, share, own: _modal(r, share * white + own * var, modes, own * weight)
-            )
-        return _replicated(
-            y, mean, lambda r, share, own: _dense(r, at, colours, white, var, modes, weight, share, own)
-        )
+        density = _dense if len(colours) > 1 else _low_rank
+
+        def shared(residual: Array, share: float, own: float) -> Array:
+            parts = tuple((share * variance, length) for variance, length in colours)
+            along, size = (modes, own * weight) if own else (modes[:0], weight[:, :0])
+            return density(residual, at, parts, share * white + own * var, along, size)
+
+        return _replicated(y, mean, shared)
 
     def draw(self, mean: Array, theta: Theta, coord: Array | None, rng: Generator) -> Array:
         """Model answers (n, m) plus one error each."""
@@ -155,104 +158,133 @@ def _replicated(y: Array, mean: Array, density: Density) -> Array:
     return np.where(np.isnan(total), -np.inf, total)
 
 
-def _markov(residual: Array, at: Array, colour: Colour, diagonal: Array, share: float) -> Array:
-    """Log density of an exponentially fading error plus an independent one, by the filter of Kalman (1960).
+def _low_rank(
+    residual: Array, at: Array, colours: tuple[Colour, ...], diagonal: Array, modes: Array, weight: Array
+) -> Array:
+    """Log density with the covariance of the noise plus modes' weight modes, by k by k matrices (Woodbury 1950).
 
-    Such an error is a Markov process along the abscissa (Ornstein & Uhlenbeck), so the density is a product
-    of one-step predictions: m steps, each over all n points at once, instead of n factorisations of m by m.
-    """
-    order = np.argsort(at, kind="stable")
-    variance, length = share * colour[0][:, 0], colour[1][:, 0]
-    centre, spread = np.zeros(len(residual)), np.broadcast_to(variance, len(residual))
-    total = np.zeros(len(residual))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        for k, j in enumerate(order):
-            if k:
-                fade = np.exp(-(at[j] - at[order[k - 1]]) / length)
-                centre, spread = fade * centre, fade**2 * spread + variance * (1 - fade**2)
-            predicted = spread + diagonal[:, j]
-            miss = residual[:, j] - centre
-            total -= 0.5 * (np.log(2 * math.pi * predicted) + miss**2 / predicted)
-            gain = spread / predicted
-            centre, spread = centre + gain * miss, spread - gain * spread
-    return total
-
-
-def _modal(residual: Array, diagonal: Array, modes: Array, weight: Array) -> Array:
-    """Log density with covariance diag + modes' weight modes: k by k matrices instead of m by m (Woodbury 1950).
-
-    With A = diag^-1/2 modes' weight^1/2 and z = diag^-1/2 residual, the determinant is that of diag times that of
-    C = 1 + A'A, and the square of the residual is z'z - z'A C^-1 A'z. Both are read off the Cholesky factor of C
-    bordered by A'z and 1 + z'z: its last pivot squared is that square plus one.
+    Whitening divides the noise out of the residual, which becomes z, and out of the weighted modes, which become the
+    columns of A. Then z has covariance 1 + AA', whose determinant is that of C = 1 + A'A, and its square is the least
+    of |z - A w|^2 + |w|^2 over w, at w = C^-1 A'z. Nothing cancels in it, as does z'z - z'A C^-1 A'z where the modes
+    explain all but a millionth of the residual.
     """
     (n, m), k = residual.shape, len(modes)
-    usable = np.min(diagonal, axis=1) > 0
-    diagonal = np.where(usable[:, None], diagonal, 1.0)
-    products = (modes[:, None] * modes[None]).reshape(k * k, m)
     answer = np.empty(n)
-    rows = max(1, _CHUNK // max(m, (k + 1) ** 2))
+    rows = max(1, _CHUNK // (m * (k + 1)))
     for start in range(0, n, rows):
         part = slice(start, min(start + rows, n))
-        root = np.sqrt(weight[part])
-        scaled = residual[part] / diagonal[part]
-        bordered = np.zeros((len(scaled), k + 1, k + 1))  # its lower half is what counts
-        bordered[:, :k, :k] = ((1 / diagonal[part]) @ products.T).reshape(-1, k, k)
-        bordered[:, :k, :k] *= root[:, :, None] * root[:, None, :]
-        bordered[:, k, :k] = (scaled @ modes.T) * root
-        bordered[:, k, k] = np.einsum("nm,nm->n", scaled, residual[part])
-        bordered += np.eye(k + 1)
-        pivots = np.diagonal(np.linalg.cholesky(bordered), axis1=1, axis2=2)
-        square = pivots[:, k] ** 2 - 1
-        logdet = np.log(diagonal[part]).sum(axis=1) + 2 * np.log(pivots[:, :k]).sum(axis=1)
-        answer[part] = -0.5 * (square + logdet + m * math.log(2 * math.pi))
-    return np.where(usable, answer, -np.inf)
+        stack = np.empty((len(residual[part]), k + 1, m))
+        np.multiply(modes, np.sqrt(weight[part])[:, :, None], out=stack[:, :k])
+        stack[:, k] = residual[part]
+        with np.errstate(all="ignore"):
+            if colours:
+                variance, length = (np.broadcast_to(c, (n, 1))[part, 0] for c in colours[0])
+                logdet = _filter(stack, at, variance, length, diagonal[part])
+            else:
+                logdet = _divide(stack, diagonal[part])
+            square, more = _ridge(stack) if k else (np.sum(stack[:, 0] ** 2, axis=1), 0.0)
+        answer[part] = -0.5 * (square + logdet + more + m * math.log(2 * math.pi))
+    return answer
+
+
+def _divide(stack: Array, variance: Array) -> Array:
+    """Whiten the rows (n, k + 1, m) in place, the noise being independent; return the log of its determinant."""
+    variance = np.where(variance > 0, variance, np.nan)
+    stack *= 1 / np.sqrt(variance)[:, None]
+    return np.asarray(np.log(variance).sum(axis=1))
+
+
+def _filter(stack: Array, at: Array, variance: Array, length: Array, diagonal: Array) -> Array:
+    """Whiten as `_divide` does, the noise being an exponentially fading error plus an independent one.
+
+    Such an error is a Markov process along the abscissa (Ornstein & Uhlenbeck), so that the filter of Kalman (1960)
+    predicts each instant from those before: m steps, each over all points and rows at once, instead of
+    n factorisations of m by m. What it misses, in units of its standard deviation, is white.
+    """
+    order = np.argsort(at, kind="stable")
+    centre, spread = np.zeros(stack.shape[:2]), variance
+    logdet = np.zeros(len(stack))
+    for k, j in enumerate(order):
+        if k:
+            fade = np.exp(-(at[j] - at[order[k - 1]]) / length)
+            centre, spread = fade[:, None] * centre, fade**2 * spread + variance * (1 - fade**2)
+        predicted = spread + diagonal[:, j]
+        predicted = np.where(predicted > 0, predicted, np.nan)
+        miss = stack[:, :, j] - centre
+        stack[:, :, j] = miss / np.sqrt(predicted)[:, None]
+        logdet += np.log(predicted)
+        gain = spread / predicted
+        centre, spread = centre + gain[:, None] * miss, spread - gain * spread
+    return logdet
+
+
+def _ridge(stack: Array) -> tuple[Array, Array]:
+    """Return the square and the log determinant of `_low_rank`; the rows (n, k + 1, m) are A' and z.
+
+    Cholesky's factor of C is fast, but C has the squares of A. Where a pivot keeps less than `_KEPT` of its number,
+    or there is no factor, both are read off the triangular factor of A over 1 bordered by z over 0.
+    """
+    k = stack.shape[1] - 1
+    inner = stack @ stack[:, :k].swapaxes(1, 2)  # A'A over z'A
+    matrix = inner[:, :k] + np.eye(k)
+    factor = _cholesky(matrix)
+    pivot = np.diagonal(factor, axis1=1, axis2=2) ** 2
+    fine = np.min(pivot / np.diagonal(matrix, axis1=1, axis2=2), axis=1) > _KEPT
+    w = _substitute(factor, inner[:, k])
+    miss = stack[:, k] - (w[:, None] @ stack[:, :k])[:, 0]
+    square = np.sum(miss**2, axis=1) + np.sum(w**2, axis=1)
+    logdet = np.log(pivot).sum(axis=1)
+    if not fine.all():
+        hard = stack[~fine].swapaxes(1, 2)
+        under = np.broadcast_to(np.eye(k, k + 1), (len(hard), k, k + 1))
+        triangle = np.asarray(np.linalg.qr(np.concatenate([hard, under], axis=1), mode="r"))
+        pivot = np.diagonal(triangle, axis1=1, axis2=2) ** 2
+        square[~fine], logdet[~fine] = pivot[:, k], np.log(pivot[:, :k]).sum(axis=1)
+    return square, logdet
 
 
 def _dense(
-    residual: Array,
-    at: Array,
-    colours: tuple[Colour, ...],
-    white: Array,
-    var: Array,
-    modes: Array,
-    weight: Array,
-    share: float,
-    own: float,
+    residual: Array, at: Array, colours: tuple[Colour, ...], diagonal: Array, modes: Array, weight: Array
 ) -> Array:
-    """Log density with full covariance matrices, a stack of them at a time."""
+    """Log density as in `_low_rank`, with full covariance matrices, a stack of them at a time."""
     n, m = residual.shape
     distance = np.abs(at[:, None] - at[None, :])
     answer = np.empty(n)
     rows = max(1, _CHUNK // (m * m))
     for start in range(0, n, rows):
         part = slice(start, min(start + rows, n))
-        covariance = (share * white[part] + own * var[part])[:, :, None] * np.eye(m)
-        covariance = covariance + own * np.einsum("ka,nk,kb->nab", modes, weight[part], modes)
+        covariance = diagonal[part, :, None] * np.eye(m) + (modes.T * weight[part, None, :]) @ modes
         for variance, length in colours:
             v, scale = (np.broadcast_to(c, (n, 1))[part, :, None] for c in (variance, length))
-            covariance = covariance + share * v * np.exp(-distance / scale)
-        answer[part] = _normal(residual[part], covariance)
+            covariance = covariance + v * np.exp(-distance / scale)
+        factor = _cholesky(covariance)
+        white = np.linalg.solve(factor, residual[part, :, None])[:, :, 0]
+        logdet = 2.0 * np.log(np.diagonal(factor, axis1=1, axis2=2)).sum(axis=1)
+        answer[part] = -0.5 * ((white**2).sum(axis=1) + logdet + m * math.log(2 * math.pi))
     return answer
 
 
-def _normal(residual: Array, covariance: Array) -> Array:
-    """Log density of N(0, covariance) at each row.
-
-    Minus infinity where the covariance is not positive definite.
-    """
-    m = residual.shape[1]
+def _cholesky(stack: Array) -> Array:
+    """Return the lower factors of a stack of matrices; NaN for those that are not positive definite."""
     try:
-        factor = np.linalg.cholesky(covariance)
+        return np.asarray(np.linalg.cholesky(stack), dtype=np.float64)
     except np.linalg.LinAlgError:
-        if len(residual) == 1:
-            return np.array([-np.inf])
-        half = len(residual) // 2
-        return np.concatenate(
-            [_normal(residual[:half], covariance[:half]), _normal(residual[half:], covariance[half:])]
-        )
-    white = np.linalg.solve(factor, residual[:, :, None])[:, :, 0]
-    logdet = 2.0 * np.log(np.diagonal(factor, axis1=1, axis2=2)).sum(axis=1)
-    return np.asarray(-0.5 * ((white**2).sum(axis=1) + logdet + m * math.log(2 * math.pi)))
+        if len(stack) == 1:
+            return np.full_like(stack, np.nan)
+        half = len(stack) // 2
+        return np.concatenate([_cholesky(stack[:half]), _cholesky(stack[half:])])
+
+
+def _substitute(factor: Array, right: Array) -> Array:
+    """Solve L L' w = right (n, k), a row of all n at a time: NumPy would factorise L L' again."""
+    w, k = right.copy(), right.shape[1]
+    for i in range(k):
+        w[:, i] -= np.einsum("nj,nj->n", factor[:, i, :i], w[:, :i])
+        w[:, i] /= factor[:, i, i]
+    for i in reversed(range(k)):
+        w[:, i] -= np.einsum("nj,nj->n", factor[:, i + 1 :, i], w[:, i + 1 :])
+        w[:, i] /= factor[:, i, i]
+    return w
 
 
 def _number(value: float | str, theta: Theta) -> Array:

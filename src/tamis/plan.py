@@ -112,9 +112,11 @@ def _print_sampling(study: Study, seconds: float) -> None:
 
     if applies(study.raw, "surrogate"):
         table = study.settings.surrogate
-        more = f", then up to {table.enrich.budget} points more" if table.enrich else ""
+        if table.enrich:
+            n = table.enrich.budget * study.settings.replicates * len(study.experiments)
+            say(f"enrichment: up to {n} runs more, about {duration(n * seconds)} on one core")
         say(
-            f"posterior: {study.settings.n_samples} samples of a surrogate ({table.method}){more}; no other runs"
+            f"posterior: {study.settings.n_samples} samples of a surrogate ({table.method}), which needs no runs"
         )
         return
     runs = sampled_runs(study)
@@ -141,9 +143,14 @@ def _print_sampling(study: Study, seconds: float) -> None:
 
 
 def _print_predicting(study: Study, seconds: float) -> None:
-    """Price what the simulator itself is asked to predict, where every draw is a run."""
+    """Price what else the simulator itself is asked for, where every answer is a run."""
     from tamis.simulation import batched
     from tamis.study.panels import SLOW
+
+    each = 2 * study.model_space.dim + 1
+    if applies(study.raw, "sensitivity") and "fosm" in study.settings.sensitivity.methods:
+        n = each * len(study.experiments)
+        say(f"sensitivity by FOSM: {n} runs, about {duration(n * seconds)} on one core")
 
     for series in study.series:
         needs = {name for e in series.experiments for name in study.forward(e).needs}
@@ -154,6 +161,10 @@ def _print_predicting(study: Study, seconds: float) -> None:
             "" if study.settings.surrogate.method == "none" else "; emulate = true asks the surrogate instead"
         )
         say(f"prediction of {series.name}: {n} runs, about {duration(n * seconds)} on one core{hint}")
+        table = study.settings.propagate
+        if table is not None and series.use == "predict":
+            n = (table.most + each * table.fosm) * len(series.experiments)
+            say(f"propagation of {series.name}: up to {n} runs, {duration(n * seconds)} on one core{hint}")
 
 
 def _print_states(raw: Raw) -> None:

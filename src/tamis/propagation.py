@@ -24,10 +24,20 @@ the lognormal output of the report, with two batches of 20 to 100 draws at least
 % of the cases. The draws do not depend on the tolerance: a smaller one continues the same sequence, whose
 first part the run store already has.
 
+Draws of a posterior are rows of a sample, drawn again with replacement. The error of the mean then has two
+independent parts: that of n draws about the mean of the rows, sd^2 / n, and that of the mean of the rows about the
+posterior's, sd^2 / ``effective``, since rows that depend on one another are worth so many independent ones. So half of
+the interval is 1.96 sd sqrt(1/n + 1/effective); left out, the second part would let 200 rows claim any precision.
+No number of draws brings it below 1.96 sd / sqrt(effective). Where this floor is above the tolerance, drawing
+ends at n = effective, where the error is within a factor sqrt(2) of the floor. A draw that fails takes its
+rows along: an output with answers at a share f of the draws knows f times ``effective`` rows.
+
 **Response surface.** A second-order polynomial of standardised inputs by least squares, with or without products,
 to be compared with the other two by its R2 and adjusted R2.
 
-**Laws.** All fitted laws have two parameters, so the order by Akaike's criterion is that of the likelihood.
+**Laws.** All fitted laws have two parameters, so the order by Akaike's criterion is that of the likelihood. A law is
+one opinion among several: where its fit fails (SciPy's roots do for coefficients of variation below 1e-6, the
+moments of a lognormal overflow for very heavy tails), the others are still worth showing.
 """
 
 from __future__ import annotations
@@ -164,18 +174,21 @@ def monte_carlo(
     tolerance: float = 0.05,
     batch: int = 100,
     most: int = 10_000,
+    effective: float = math.inf,
     rng: Generator,
     progress: Progress | None = None,
 ) -> MonteCarlo:
     """Add batches of draws, at least two, until the mean of every output is known, or there are ``most`` draws.
 
     Known: half of its 95 % interval is at most ``tolerance`` times the mean or the standard deviation, whichever is
-    larger. Draws depend on ``rng``, ``batch`` and ``most`` alone.
+    larger. ``effective`` is how many independent rows a sample is worth that ``draw`` redraws; where they are too few
+    for an output to get known, it is not waited for beyond as many draws. Draws depend on ``rng``, ``batch`` and
+    ``most`` alone.
     """
-    if not (tolerance > 0 and 2 <= 2 * batch <= most):
+    if not (tolerance > 0 and 2 <= 2 * batch <= most and effective > 0):
         raise StudyError(
-            "Monte Carlo needs a tolerance above 0 and room for two batches; "
-            f"found tolerance = {tolerance:g}, batch = {batch}, most = {most}"
+            "Monte Carlo needs tolerance and effective size above 0 and room for two batches; "
+            f"found tolerance = {tolerance:g}, batch = {batch}, most = {most}, effective = {effective:g}"
         )
     progress = progress or silent
     x, y = np.empty((0, 0)), np.empty((0, 0))
@@ -195,13 +208,16 @@ def monte_carlo(
             )
         mean = np.sum(y, axis=0, where=there) / np.maximum(count, 1)
         sd = np.sqrt(np.sum((y - mean) ** 2, axis=0, where=there) / np.maximum(count - 1, 1))
-        error = _HALF * sd / np.sqrt(np.maximum(count, 1))
-        known = error <= tolerance * np.maximum(np.abs(mean), sd)
-        steps.append(len(y))
+        n, share = len(y), np.maximum(count, 1) / len(y)
+        error = _HALF * sd * np.sqrt((1 / n + 1 / effective) / share)
+        allowed = tolerance * np.maximum(np.abs(mean), sd)
+        known = error <= allowed
+        hopeless = (n >= effective) & (_HALF * sd / np.sqrt(effective * share) > allowed)
+        steps.append(n)
         means.append(mean)
         errors.append(error)
-        progress(Event("propagation", len(y), most, {"known": int(known.sum()), "of": len(known)}))
-        if len(steps) > 1 and (known.all() or len(y) == most):
+        progress(Event("propagation", n, most, {"known": int(known.sum()), "of": len(known)}))
+        if len(steps) > 1 and ((known | hopeless).all() or n == most):
             failed = int((~there).any(axis=1).sum())
             return MonteCarlo(x, y, np.array(steps), np.array(means), np.array(errors), known, failed)
 
@@ -317,7 +333,7 @@ def fit_laws(y: Array, laws: Sequence[str] = tuple(LAWS)) -> tuple[Fit, ...]:
     """Fit laws to a sample (n,) by maximum likelihood, the best first; those of positive numbers only where it is.
 
     Names and parameters are those of `tamis.marginals`; ``weibull`` has shape and scale, ``gumbel`` (of maxima)
-    location and scale.
+    location and scale. A law that cannot be fitted is left out.
     """
     y = np.sort(np.asarray(y, dtype=np.float64))
     for law in laws:
@@ -327,19 +343,27 @@ def fit_laws(y: Array, laws: Sequence[str] = tuple(LAWS)) -> tuple[Fit, ...]:
         raise StudyError(
             f"laws are fitted to three or more finite numbers, (n,); found an array {y.shape}, or NaN"
         )
-    if y.std() <= 1e-12 * np.abs(y).max():
+    if y[-1] - y[0] <= 1e-12 * np.abs(y).max():
         raise StudyError(f"all {len(y)} numbers are {y[0]:g}; a constant has no law to fit")
-    found = [_fit(law, y) for law in laws if y[0] > 0 or law not in _POSITIVE]
+    tried = [_fit(law, y) for law in laws if y[0] > 0 or law not in _POSITIVE]
+    found = [fit for fit in tried if fit is not None]
     return tuple(sorted(found, key=lambda fit: -fit.log_likelihood))
 
 
-def _fit(law: str, y: Array) -> Fit:
-    parameters, fitted = LAWS[law](y)
+def _fit(law: str, y: Array) -> Fit | None:
+    """Return the fit of one law, or None where its equations have no solution in floating point."""
     n = len(y)
-    below = fitted.cdf(y)
+    with np.errstate(all="ignore"):  # what is out of range shows in the likelihood
+        try:
+            parameters, fitted = LAWS[law](y)
+        except (ArithmeticError, ValueError, RuntimeError, StudyError):  # overflow, no root, no scale
+            return None
+        below, likelihood = fitted.cdf(y), float(np.sum(fitted.logpdf(y)))
+        quantiles = fitted.ppf((np.arange(n) + 0.5) / n)
+    if not (math.isfinite(likelihood) and np.isfinite(quantiles).all()):
+        return None
     distance = max(np.max(np.arange(1, n + 1) / n - below), np.max(below - np.arange(n) / n))
-    quantiles = fitted.ppf((np.arange(n) + 0.5) / n)
-    return Fit(law, parameters, float(np.sum(fitted.logpdf(y))), float(distance), quantiles)
+    return Fit(law, parameters, likelihood, float(distance), quantiles)
 
 
 def moments(y: Array) -> Array:

@@ -353,7 +353,7 @@ def described(kind: str, what: Any, base: Path) -> str:
     return what if kind == "simulator" else f"{kind}:{json.dumps([str(base.resolve()), what])}"
 
 
-def find(name: str, base: Path | None = None) -> Any:
+def find(name: str, base: Path | str | None = None) -> Any:
     """Return a simulator by name.
 
     ``tamis:family.name`` is built in, ``file.py:function`` is taken from a file relative to ``base``,
@@ -372,7 +372,7 @@ def find(name: str, base: Path | None = None) -> Any:
         return adapter.from_table(where, what)
     file, colon, attribute = name.rpartition(":")
     if colon and file.endswith(".py"):
-        return _find_in_file((base or Path()) / file, attribute)
+        return _find_in_file(Path(base or ".") / file, attribute)
     from importlib.metadata import entry_points
 
     plugs = {point.name: point for point in entry_points(group="tamis.simulators")}

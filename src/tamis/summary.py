@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +16,15 @@ if TYPE_CHECKING:
 def print_results(results: Results, *, as_json: bool) -> None:
     """Print the parameters, how good the surrogate is, the verdict and what to worry about."""
     if as_json:
-        say(json.dumps(_event(results)))
+        from tamis.study.stages import outcome
+
+        report = str(results.folder / "report.html")
+        say(json.dumps({"task": "result", **outcome(results), "report": report}))
         return
     if results.emulations:
         worst = min(results.emulations, key=lambda e: e.q2)
-        say(f"surrogate: {worst.method}, Q2 {worst.q2:.4f} or better (worst: {worst.series}, {worst.label})")
+        n, poorest = len(results.emulations), f"{worst.series}, {worst.label}"
+        say(f"surrogate: {worst.method}, Q2 {worst.q2:.5g}" + (f" at worst ({poorest})" if n > 1 else ""))
     if results.posterior is not None:
         summary = results.posterior.summary()
         wanted = ("parameter", "unit", "median", "q05", "q95", "narrowing")
@@ -34,22 +38,26 @@ def print_results(results: Results, *, as_json: bool) -> None:
         )
     if results.panels is not None:
         say(results.verdict)
-    for worry in results.worries:
-        say(f"{'!!' if worry.serious else ' -'} {worry.text}")
+    _worries([vars(worry) for worry in results.worries])
     if (results.folder / "report.html").is_file() and results.panels is not None:
         say(f"report: {shown(results.folder / 'report.html')}")
 
 
-def _event(results: Results) -> dict[str, object]:
-    evidence = results.posterior.log_evidence if results.posterior else None
-    return {
-        "task": "result",
-        "verdict": results.verdict,
-        "log_evidence": evidence,
-        "q2": min((e.q2 for e in results.emulations), default=None) if results.emulations else None,
-        "worries": [vars(worry) for worry in results.worries],
-        "report": str(results.folder / "report.html"),
-    }
+def print_unchanged(name: str, result: Mapping[str, Any] | None, report: Path, *, as_json: bool) -> None:
+    """Print what the last run ended with, where nothing has changed since."""
+    if as_json:
+        say(json.dumps({"task": "up to date", **({**result, "report": str(report)} if result else {})}))
+        return
+    say(f"{name} is up to date.")
+    if result:
+        say(result["verdict"])
+        _worries(result["worries"])
+        say(f"report: {shown(report)}")
+
+
+def _worries(found: Sequence[Mapping[str, Any]]) -> None:
+    for worry in found:
+        say(f"{'!!' if worry['serious'] else ' -'} {worry['text']}")
 
 
 def print_comparison(record: Mapping[str, Any], folder: Path, *, as_json: bool) -> None:
@@ -71,8 +79,7 @@ def print_comparison(record: Mapping[str, Any], folder: Path, *, as_json: bool) 
             f"{factor:+.2f} ± {error:.2f} against {density:+.2f} ± {its_error:.2f} from the posterior density"
         )
         say(f"{held}: log Bayes factor {against} ({verdict})")
-    for worry in record["worries"]:
-        say(f"{'!!' if worry['serious'] else ' -'} {worry['text']}")
+    _worries(record["worries"])
     say(f"report: {shown(folder / 'report.html')}")
 
 

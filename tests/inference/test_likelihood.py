@@ -7,6 +7,7 @@ import pytest
 from scipy.stats import norm
 
 import tamis
+from tamis.inference.likelihood import answers
 
 MODEL = """
     import numpy as np
@@ -110,3 +111,15 @@ def test_parameters_win_over_conditions_over_fixed_inputs(folder):
     simulator = tamis.find("model.py:line", folder)
     direct = tamis.Direct(simulator, TESTS[1], ("a",), {"x": 7.0, "b": 3.0})
     assert direct.inputs(np.array([0.5])) == {"x": 1.0, "b": 3.0, "a": 0.5}
+
+
+def test_two_specimens_may_share_a_surrogate():
+    """The same law, each with a parameter of its own: each is asked at its own point."""
+    u = np.linspace(0, 1, 20)[:, None]
+    law = tamis.fit_pce(u, 3 * u[:, 0])
+    both = tamis.Space(
+        (tamis.Parameter("E1", tamis.uniform(0, 1)), tamis.Parameter("E2", tamis.uniform(0, 1)))
+    )
+    forwards = [tamis.Emulated(both.subset((name,)), law) for name in ("E1", "E2")]
+    found = answers(both, forwards, np.array([[0.1, 0.9]]))
+    assert [f.mean[0, 0] for f in found] == pytest.approx([0.3, 2.7])

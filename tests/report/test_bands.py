@@ -80,8 +80,9 @@ def test_condition_and_share_are_said() -> None:
 
 
 def test_title_does_not_say_twice_what_is_observed() -> None:
-    assert bands.panel_title(samples.sweep_panel(series="ctr against angle")) == "ctr against angle"
-    assert bands.panel_title(samples.sweep_panel(series="spectra")) == "spectra: ctr"
+    titled = [samples.sweep_panel(series=series) for series in ("ctr against angle", "spectra")]
+    titles = [ax.texts[0].get_text() for ax in bands.bands_figure(titled).axes]
+    assert titles == ["ctr against angle", "spectra: ctr"]
 
 
 def test_wild_prior_does_not_dwarf_the_data() -> None:
@@ -151,6 +152,15 @@ def test_scalars_of_one_unit_share_an_axis() -> None:
     assert names == ["plate: peak force", "plate: second peak"]
     replicates = [line for line in figure.axes[2].lines if line.get_marker() == "o"]
     assert [float(line.get_xdata()[0]) for line in replicates] == [3.0, 3.3]
+
+
+def test_numbers_by_the_surrogate_say_so() -> None:
+    panels = [
+        samples.scalar_panel(1.0, "range", "range [m]", emulated=emulated) for emulated in (False, True)
+    ]
+    figure = bands.scalars_figure(panels)
+    names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert names == ["plate: range", "plate: range\nby the surrogate"]
 
 
 def test_scalar_predictions_have_no_residuals() -> None:

@@ -77,3 +77,12 @@ def test_plane_peaks_where_the_draws_are() -> None:
     assert grid.max() == 1.0 and grid.min() >= 0.0
     assert (column + 0.5) * cell == pytest.approx(2.0, abs=0.15)  # the mode within 1.5 standard deviations
     assert -3.0 + (row + 0.5) * cell == pytest.approx(-1.0, abs=0.3)  # likewise
+
+
+@pytest.mark.parametrize("n", [200, 2000])
+def test_a_flat_law_has_a_curve(n: int) -> None:
+    """Draws of a parameter that data say nothing about, at random and evenly spread: no fixed point for the width."""
+    samples = [np.random.default_rng(seed).random(n) for seed in range(100)]
+    for draws in (*samples, (np.arange(n) + 0.5) / n):
+        x, height = density.curve(draws, 0.0, 1.0)
+        assert np.isfinite(height).all() and height.sum() * (x[1] - x[0]) == pytest.approx(1.0, abs=0.02)

@@ -20,6 +20,7 @@ from tamis.report.style import (
     place,
     power,
     scaled_title,
+    shortened,
     styled,
     superscript,
     to_svg,
@@ -115,3 +116,10 @@ def test_caller_s_settings_do_not_leak_in() -> None:
     with matplotlib.rc_context({"lines.linewidth": 7.0, "axes.grid": True, "font.size": 20}):
         loud = to_svg(make(), "one")
     assert calm == loud
+
+
+def test_names_are_cut_in_their_middle() -> None:
+    names = [shortened(f"stiffness_of_the_left_bedding_{i}", 1.2, 8.0) for i in range(3)]
+    assert len(set(names)) == 3 and all("…" in name for name in names)
+    assert {len(name) for name in names} == {len(fit("x" * 40, 1.2, 8.0))}
+    assert shortened("short", 1.2, 8.0) == "short"

@@ -186,15 +186,3 @@ def test_no_surrogate_no_screen() -> None:
 )
 def test_scores_show_two_digits_of_what_is_missing(q2: float, text: str) -> None:
     assert surrogates.score_text(q2) == text
-
-
-def test_words() -> None:
-    assert surrogates.position("t [s]", 0.25) == "t = 0.25 s"
-    assert surrogates.position("", 100.0) == "index = 100"
-    assert surrogates.position("t [s]", 1.5e-6) == "t = 1.5 × 10⁻⁶ s"
-    assert surrogates.unit_of("force [kN]") == "[kN]" and surrogates.unit_of("ctr") == ""
-    names = [surrogates.shortened(f"stiffness_of_the_left_bedding_{i}", 1.2, 8.0) for i in range(3)]
-    assert len(set(names)) == 3 and all("…" in name for name in names)
-    assert surrogates.shortened("short", 1.2, 8.0) == "short"
-    silent = samples.emulation(np.zeros(1), series="peak of drop", label="peak")
-    assert surrogates.record_title(silent) == "peak of drop"

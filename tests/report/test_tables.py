@@ -6,6 +6,7 @@ import csv
 import io
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,15 +20,19 @@ from tamis.report.tables import (
     number,
     percent,
     plain,
+    position,
     readable,
+    record_title,
     row_power,
     scaled,
     to_csv,
+    unit_of,
     variation,
     with_error,
     with_interval,
 )
 from tamis.types import Table
+from tests.report import samples
 
 
 @pytest.mark.parametrize(
@@ -57,6 +62,7 @@ def test_plain_numbers(value: float, text: str) -> None:
         (7.0e4, 3.1e4, 13.4e4, "7.0 × 10⁴", "(3.1 to 13.4) × 10⁴"),
         (0.00098, 0.0003, 0.0025, "9.8 × 10⁻⁴", "(3.0 to 25.0) × 10⁻⁴"),
         (4e-4, 2e-5, 3.2e-3, "4.0 × 10⁻⁴", "(0.2 to 32.0) × 10⁻⁴"),
+        (2617.0, 153.1, 34860.0, "2620", "153 to 34900"),
         (12345.0, 12300.0, 12390.0, "12345", "12300 to 12390"),
         (310.0, 150.0, 640.0, "310", "150 to 640"),
         (-0.5, -1.0, 0.25, "−0.50", "−1.00 to 0.25"),
@@ -125,3 +131,27 @@ def test_columns_become_rows() -> None:
 def test_two_digits_of_the_spread_remain(spread: float) -> None:
     kept = round(spread, decimals(spread))
     assert abs(kept - spread) <= 0.051 * spread  # half a unit of the second digit of a number from 1.0 on
+
+
+@pytest.mark.parametrize(
+    ("series", "label", "title"),
+    [
+        ("peak of drop", "peak", "peak of drop"),
+        ("drop of peaks", "peak", "drop of peaks: peak"),
+        ("peak of drop", "peak force", "peak of drop: peak force"),
+        ("force, at its peak", "peak force", "force, at its peak"),
+        ("drop", "F(t)", "drop: F(t)"),
+        ("drop", "", "drop"),
+    ],
+)
+def test_title_says_what_is_observed_once(series: str, label: str, title: str) -> None:
+    for record in (samples.emulation, samples.influence):
+        assert record_title(record(np.zeros(1), series=series, label=label)) == title
+    assert record_title(samples.table_panel(series=series, label=label)) == title
+
+
+def test_words_of_axes() -> None:
+    assert position("t [s]", 0.25) == "t = 0.25 s"
+    assert position("", 100.0) == "index = 100"
+    assert position("t [s]", 1.5e-6) == "t = 1.5 × 10⁻⁶ s"
+    assert unit_of("force [kN]") == "[kN]" and unit_of("ctr") == ""

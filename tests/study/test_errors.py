@@ -119,6 +119,21 @@ CASES = [
     ('method = "pce"', 'method = "pce"\nmin_q2 = 1.5', "surrogate.min_q2: input should be less than 1"),
     ('method = "pce"', 'method = "none"\nenrich = { budget = 5 }', "surrogate.enrich: there is no surrogate"),
     ('method = "pce"', 'method = "pce"\nenrich = { buget = 5 }', 'did you mean "budget"?'),
+    (
+        'method = "pce"',
+        'method = "pce"\nenrich = { budget = 5, q2 = 0.5 }',
+        "enrich.q2: 0.5 is below min_q2 = 0.95",
+    ),
+    (
+        'method = "pce"',
+        'method = "pce"\nenrich = { budget = 5, batch = 500 }',
+        "enrich.batch: expected at most 250",
+    ),
+    (
+        'method = "pce"',
+        'method = "pce"\n[sensitivity]\nn = 1000',
+        "sensitivity.n: expected a power of two, found 1000",
+    ),
     ('method = "pce"', 'method = "pce"\n[sensitivity]\nmethods = ["sobo"]', 'did you mean "sobol"?'),
     (
         'method = "pce"',

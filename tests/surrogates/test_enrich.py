@@ -36,6 +36,8 @@ def test_points_go_where_the_response_bends(fit: Callable[..., Kriging]) -> None
     candidates = np.linspace(0.001, 0.999, 500)[:, None]
     found = enrich(fit(u, kink(u)), u, kink(u), candidates, 4, criterion="error")
     assert found.shape == (4, 1)
+    # all four measured, here and for 20 kinks elsewhere; one may stray without harm. The strip holds 30 % of the
+    # candidates: three or four of four at random are seen in 8 % of the cases
     assert np.mean(np.abs(found - 0.7) < 0.15) >= 0.75
 
 
@@ -106,6 +108,8 @@ def test_posterior_draws_are_filled_along_their_ridge() -> None:
     found = enrich(kriging(u, y), u, y, draws, 8, criterion="posterior")
     first = enrich(kriging(u, y), u, y, draws, 1, criterion="posterior")
     assert np.array_equal(found[:1], first)
+    # range 0.79 and deviation 1.78 of the draws' measured, 0.67 to 0.96 and 1.50 to 2.00 over 12 sets of draws; eight
+    # at random have 0.48 and 0.90 on average, and exceed both bounds in 10 % of the cases
     assert np.ptp(found[:, 0]) > 0.6 * np.ptp(draws[:, 0])
     assert found[:, 0].std() > 1.2 * draws[:, 0].std()
 

@@ -19,7 +19,7 @@ import numpy as np
 from tamis.campaign import evaluate
 from tamis.errors import SimulationError, StudyError, TamisError
 from tamis.experiment import Experiment
-from tamis.keys import append_keys
+from tamis.keys import append_keys, digest
 from tamis.pool import Executors
 from tamis.simulation import Batched, Simulator, batched
 from tamis.space import Space
@@ -54,6 +54,7 @@ class Direct:
     retry_failed: bool = False
     max_output: float = 256.0
     record: Path | None = None  # file to which the keys of all runs asked for are added
+    vary_seed: bool = False  # a stochastic simulator draws anew at every point, instead of being a function
 
     @property
     def needs(self) -> set[str]:
@@ -70,7 +71,17 @@ class Direct:
         Parameters win over conditions, conditions over fixed inputs.
         """
         parameters = {name: float(v) for name, v in zip(self.reads, row, strict=True)}
-        return {**self.fixed, **self.experiment.conditions, **parameters}
+        drawn = {"seed": self.seed(row)} if self.redraws else {}
+        return {**self.fixed, **drawn, **self.experiment.conditions, **parameters}
+
+    @property
+    def redraws(self) -> bool:
+        """Whether each point has a seed of its own."""
+        return self.vary_seed and "seed" in self.simulator.inputs and "seed" in self.fixed
+
+    def seed(self, row: Array) -> int:
+        """Return the seed of a point, made from the fixed one and the point itself."""
+        return int(digest(self.fixed["seed"], [float(v).hex() for v in row])[:8], 16) >> 1
 
 
 @dataclass(frozen=True)
@@ -154,6 +165,8 @@ def _column(term: Direct, x: Array, name: str) -> Any:
         return x[:, term.reads.index(name)]
     if name in term.experiment.conditions:
         return term.experiment.conditions[name]
+    if name == "seed" and term.redraws:
+        return np.array([term.seed(row) for row in x])
     if name in term.fixed:
         return term.fixed[name]
     default = term.simulator.inputs[name].default
@@ -254,10 +267,10 @@ def answers(space: Space, forwards: Sequence[Forward], x: Array) -> list[Gauss]:
             [points[i] for i in direct],
         )
         found = dict(zip(direct, together, strict=True))
-    shared: dict[int, Gauss] = {}
+    shared: dict[tuple[int, int], Gauss] = {}
     for i, forward in enumerate(forwards):
         if isinstance(forward, Emulated):
-            key = id(forward.surrogate)
+            key = id(forward.surrogate), id(forward.space)
             if key not in shared:
                 shared[key] = forward.surrogate.predict(forward.space.to_unit(points[i]))
             found[i] = some(shared[key], forward.columns)

@@ -8,7 +8,6 @@ model. Observations that are one number without an abscissa go together in a cha
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +39,7 @@ from tamis.report.style import (
     place,
     styled,
 )
-from tamis.report.tables import percent, readable
+from tamis.report.tables import percent, readable, record_title
 from tamis.types import Array, Table
 
 if TYPE_CHECKING:
@@ -56,12 +55,6 @@ PER_FIGURE = 6
 def is_scalar(panel: Panel) -> bool:
     """Tell whether a panel is one number without an abscissa."""
     return not panel.xlabel and len(panel.x) == 1
-
-
-def panel_title(panel: Panel) -> str:
-    """Name a panel by its experiment and what is observed."""
-    said = any(re.search(rf"\b{re.escape(word)}\b", panel.series) for word in panel.label.split())
-    return panel.series if said else f"{panel.series}: {panel.label}"
 
 
 def panel_note(panel: Panel) -> str:
@@ -97,7 +90,7 @@ def bands_figure(panels: Sequence[Panel]) -> Figure:
             left, top = c * width + 0.66, 0.36 + sum(heights[:r]) + head_room(lines[r])
             ax = low = place(figure, left, top, inner, main)
             draw_panel(ax, panel)
-            heading(ax, panel_title(panel), panel_note(panel), lines[r])
+            heading(ax, record_title(panel), panel_note(panel), lines[r])
             top += main
             if panel.residual.size:
                 ax.tick_params(labelbottom=False)
@@ -289,7 +282,7 @@ def scalars_figure(panels: Sequence[Panel]) -> Figure:
         ax = place(figure, 2.5, top, width, row * len(group))
         for at, panel in enumerate(group):
             _draw_row(ax, panel, at)
-        ax.set_yticks(range(len(group)), [fit(panel_title(p), 2.35, 7.5) for p in group])
+        ax.set_yticks(range(len(group)), [_row_title(p) for p in group])
         ax.set_ylim(len(group) - 0.5, -0.5)
         ax.set_xlim(*panel_limits(group))
         ax.tick_params(axis="y", length=0)
@@ -299,6 +292,11 @@ def scalars_figure(panels: Sequence[Panel]) -> Figure:
         top += 0.6 + row * len(group)
     add_legend(figure, panels)
     return figure
+
+
+def _row_title(panel: Panel) -> str:
+    title = fit(record_title(panel), 2.35, 7.5)
+    return f"{title}\nby the surrogate" if panel.emulated else title
 
 
 def _draw_row(ax: Axes, panel: Panel, at: int) -> None:

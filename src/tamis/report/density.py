@@ -69,7 +69,7 @@ def _width(draws: Array, low: float, high: float) -> float:
     smallest = (1.0 / _BINS) ** 2
     try:
         time = float(brentq(_fixed_point, smallest, 0.1, args=(n, k2, power)))
-    except ValueError:  # no fixed point: too few draws, or a flat law
+    except (ValueError, ZeroDivisionError):  # no fixed point: too few draws, or a flat law
         spread = min(float(draws.std()), float(np.subtract(*np.quantile(draws, (0.75, 0.25)))) / 1.349)
         time = (0.9 * spread * n**-0.2 / (high - low)) ** 2  # Silverman 1986, eq 3.31
     return math.sqrt(max(time, smallest)) * (high - low)

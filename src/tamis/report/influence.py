@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from tamis.report.blocks import Block, Grid, Heading, Picture, grid
 from tamis.report.style import (
+    COLOURS,
     INK,
     MODELS,
     PRIOR,
@@ -32,10 +33,10 @@ from tamis.report.style import (
     heading,
     label_axis,
     place,
+    shortened,
     styled,
 )
-from tamis.report.surrogates import COLOURS, position, record_title, shortened, unit_of
-from tamis.report.tables import Cell, number, plain
+from tamis.report.tables import Cell, number, plain, position, record_title, unit_of
 from tamis.space import Space
 from tamis.types import Array, Table
 

@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from tamis.report import density
-from tamis.report.bands import add_legend, draw_panel, panel_limits, panel_note, panel_title
+from tamis.report.bands import add_legend, draw_panel, panel_limits, panel_note
 from tamis.report.parameters import prior_curve
 from tamis.report.style import (
     INK,
@@ -32,7 +32,7 @@ from tamis.report.style import (
     place,
     styled,
 )
-from tamis.report.tables import percent
+from tamis.report.tables import percent, record_title
 from tamis.space import Parameter
 from tamis.types import Array, Table
 
@@ -91,7 +91,7 @@ def beside_figure(rows: Sequence[Sequence[Panel]], columns: Sequence[str]) -> Fi
     """Draw the same predictions by several models: a column a model, a row a prediction, one scale a row."""
     gutter = 0.72
     width = (WIDTH - gutter) / len(columns)
-    head = head_room(note_lines([panel_title(panel) for row in rows for panel in row], width - 0.22))
+    head = head_room(note_lines([record_title(panel) for row in rows for panel in row], width - 0.22))
     cell = head + _MAIN + 0.55
     figure = canvas(WIDTH, 0.36 + len(rows) * cell)
     for r, row in enumerate(rows):
@@ -99,7 +99,7 @@ def beside_figure(rows: Sequence[Sequence[Panel]], columns: Sequence[str]) -> Fi
         for c, (panel, name) in enumerate(zip(row, columns, strict=True)):
             ax = place(figure, gutter + c * width, 0.36 + head + r * cell, width - 0.22, _MAIN)
             draw_panel(ax, panel, ylim=ylim)
-            heading(ax, name, panel_title(panel))
+            heading(ax, name, record_title(panel))
             label_axis(ax.xaxis, panel.xlabel or "index", ticks=4, room=width)
             if c:
                 ax.set_ylabel("")
@@ -126,7 +126,7 @@ def modes_figure(
         for c, (panel, _) in enumerate(row):
             ax = place(figure, (c + (c >= middle)) * width + 0.66, top, inner, _MAIN)
             draw_panel(ax, panel, ylim=ylim)
-            heading(ax, panel_title(panel), panel_note(panel), lines)
+            heading(ax, record_title(panel), panel_note(panel), lines)
             label_axis(ax.xaxis, panel.xlabel or "index", ticks=4, room=inner)
         ax = place(figure, middle * width + 0.66, top, inner, _MAIN)
         _draw_parts(ax, [bounds for _, bounds in row], posterior)

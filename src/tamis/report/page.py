@@ -400,7 +400,7 @@ def provenance(results: Results) -> list[Block]:
     return blocks
 
 
-_SAID = ("stages", "verdict", "unsound", "warnings")  # parts of the manifest that are shown elsewhere
+_SAID = ("stages", "result", "warnings")  # parts of the manifest that are shown elsewhere
 
 
 def citations(study: Any) -> list[str]:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from tamis.report.blocks import Block, Grid, Heading, Picture, grid
 from tamis.report.style import (
+    COLOURS,
     FAILURE,
     FAINT,
     PARAMETERS,
@@ -36,10 +37,10 @@ from tamis.report.style import (
     limits,
     note_lines,
     place,
+    shortened,
     styled,
 )
-from tamis.report.surrogates import COLOURS, record_title, shortened, unit_of
-from tamis.report.tables import Cell, count, number, percent, plain, with_error
+from tamis.report.tables import Cell, count, number, percent, plain, record_title, unit_of, with_error
 from tamis.space import Space
 from tamis.types import Table
 

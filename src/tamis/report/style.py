@@ -45,6 +45,7 @@ MODELS = (
     "#7a6a00",
     "#332288",
 )  # one colour a model, reserved ones left out
+COLOURS = (*MODELS[1:], MODELS[0])  # for anything but models: the posterior's blue comes last
 
 WIDTH = 8.8  # inches; what the page's text column holds at natural size
 FONT = "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif"
@@ -146,6 +147,12 @@ def fit(text: str, inches: float, size: float) -> str:
     """Cut a text to a width, with an ellipsis."""
     room = _room(inches, size)
     return text if len(text) <= room else text[: room - 1].rstrip() + "…"
+
+
+def shortened(text: str, inches: float, size: float) -> str:
+    """Cut a text to a width in its middle: long names often differ in their last letters only."""
+    room = _room(inches, size)
+    return text if len(text) <= room else f"{text[: room - room // 2 - 1]}…{text[-(room // 2) :]}"
 
 
 def _room(inches: float, size: float) -> int:

@@ -23,34 +23,33 @@ from matplotlib.ticker import FixedLocator, FuncFormatter
 from tamis.report.blocks import Block, Grid, Heading, Picture, Text, grid
 from tamis.report.parameters import short_title
 from tamis.report.style import (
+    COLOURS,
     DATA,
     FAILURE,
     FAINT,
     HELD_OUT,
-    MODELS,
     PRIOR,
     WIDTH,
     box,
     canvas,
-    fit,
     head_room,
     heading,
     label_axis,
     limits,
     note_lines,
     place,
+    shortened,
     styled,
     superscript,
 )
-from tamis.report.tables import Cell, count, number, plain
+from tamis.report.tables import Cell, count, number, plain, position, record_title, unit_of
 from tamis.space import Space
 from tamis.types import Array, Mask, Table
 
 if TYPE_CHECKING:
-    from tamis.study.artifacts import Emulation, Influence, Propagation
+    from tamis.study.artifacts import Emulation, Influence
 
 DRAWN = 12  # observations of a kind that are drawn, the worst; tables and files hold all
-COLOURS = (*MODELS[1:], MODELS[0])  # for anything but models: the posterior's blue comes last
 MAPPED = 3  # observations whose errors are mapped, and parameters of a map
 _VARYING = 0.1  # of the largest spread of a signal: what varies less has no worst point
 _VECTORS = 150  # dots; beyond this they are one picture inside the SVG
@@ -94,31 +93,6 @@ def surrogate_blocks(
     if grown:
         blocks += [Heading("Enrichment"), _growth(grown, threshold)]
     return blocks
-
-
-def record_title(record: Emulation | Influence | Propagation) -> str:
-    """Name a record by its test or prediction and what is observed."""
-    said = record.label in record.series.replace(",", " ").split()
-    return record.series if said or not record.label else f"{record.series}: {record.label}"
-
-
-def position(xlabel: str, x: float) -> str:
-    """Say where on an abscissa: ``t [s]`` and 0.25 become ``t = 0.25 s``."""
-    name, _, unit = xlabel.partition(" [")
-    digits, times, ten = plain(x, 4).partition(" × ")
-    value = (digits.rstrip("0").rstrip(".") if "." in digits else digits) + times + ten
-    return f"{name or 'index'} = {value} {unit.rstrip(']')}".rstrip()
-
-
-def shortened(text: str, inches: float, size: float) -> str:
-    """Cut a text to a width in its middle: long names often differ in their last letters only."""
-    room = len(fit(text, inches, size))
-    return text if len(text) == room else f"{text[: room - room // 2 - 1]}…{text[-(room // 2) :]}"
-
-
-def unit_of(ylabel: str) -> str:
-    """Return the unit of an axis title, in its brackets, or nothing."""
-    return ylabel[ylabel.rindex("[") :] if ylabel.endswith("]") else ""
 
 
 def score_text(q2: float) -> str:

@@ -1,4 +1,4 @@
-"""Numbers as people read them, with the digits that the uncertainty allows; and as machines do, in CSV."""
+"""Words of records; numbers as people read them, with the digits that the uncertainty allows, and for machines."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tamis.report.style import superscript
 from tamis.types import Table
+
+if TYPE_CHECKING:
+    from tamis.study.artifacts import Emulation, Influence, Panel, Propagation
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,26 @@ class Cell:
     def number(self) -> bool:
         """Numbers are aligned to the right."""
         return isinstance(self.key, float)
+
+
+def record_title(record: Panel | Emulation | Influence | Propagation) -> str:
+    """Name a record by its test or prediction and what is observed, unless the first says it already."""
+    words = record.label.split()
+    said = all(re.search(rf"\b{re.escape(word)}\b", record.series) for word in words)
+    return record.series if said else f"{record.series}: {record.label}"
+
+
+def position(xlabel: str, x: float) -> str:
+    """Say where on an abscissa: ``t [s]`` and 0.25 become ``t = 0.25 s``."""
+    name, _, unit = xlabel.partition(" [")
+    digits, times, ten = plain(x, 4).partition(" × ")
+    value = (digits.rstrip("0").rstrip(".") if "." in digits else digits) + times + ten
+    return f"{name or 'index'} = {value} {unit.rstrip(']')}".rstrip()
+
+
+def unit_of(ylabel: str) -> str:
+    """Return the unit of an axis title, in its brackets, or nothing."""
+    return ylabel[ylabel.rindex("[") :] if ylabel.endswith("]") else ""
 
 
 def decimals(spread: float) -> int:
@@ -73,6 +96,8 @@ def with_interval(value: float, low: float, high: float) -> tuple[str, str]:
     places = decimals(half)
     if value and decimals(abs(value)) > places:  # one more digit where the value is small beside its interval
         places += 1
+    if high > 20 * low > 0 and abs(round(low, places) - low) > 0.1 * low:  # over more than a decade
+        return plain(value), f"{plain(low)} to {plain(high)}"
     exponent = _exponent(round(value, places) or max(abs(low), abs(high)), 3)
     if -2 <= exponent <= (5 if places >= 0 else 3):
         return _fixed(value, places), f"{_fixed(low, places)} to {_fixed(high, places)}"

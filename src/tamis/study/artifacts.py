@@ -88,7 +88,7 @@ class Influence:
     label: str
     xlabel: str
     ylabel: str
-    source: str  # "polynomial chaos", "Kriging by sampling", "simulator by sampling"
+    source: str  # "polynomial chaos", "Kriging, by sampling", "simulator, by sampling"
     subsets: tuple[tuple[int, ...], ...]  # sets of parameters that act together, largest share first
     x: Array  # (m,)
     sd: Array  # (m,) standard deviation of the observation over the prior

@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,7 +21,7 @@ from tamis.marginals import LAWS
 from tamis.observables import SCALARS
 from tamis.pool import Executors
 from tamis.propagation import LAWS as FITTED
-from tamis.simulation import Simulator, described, find
+from tamis.simulation import Simulator, batched, described, find
 from tamis.space import Parameter, Space
 from tamis.store import RunStore
 from tamis.study.artifacts import Reference, Results
@@ -35,6 +36,9 @@ from tamis.study.schema import (
 )
 from tamis.study.series import Builder, Series
 from tamis.types import Array, Inputs, Progress
+
+_FEWEST_RUNS = 3  # to which a surrogate is fitted
+_LARGEST_BATCH = 250  # of an enrichment: points chosen one by one among some thousand candidates
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,7 @@ class Study:
         """All that is run at the design: tests, calibrated and held out, and predictions by a surrogate."""
         return tuple(e for s in self.series if s.designed for e in s.experiments)
 
-    @property
+    @cached_property
     def model_space(self) -> Space:
         """The unknowns that are inputs of the simulator."""
         return self.space.subset([name for name in self.space.names if name in self.simulator.inputs])
@@ -129,11 +133,8 @@ class Study:
         A stochastic one is given the study's seed, the same at every point, so that it is a function.
         """
         reads = self.model_space.names
-        drawn = "seed" in self.simulator.inputs and "seed" not in {
-            *self.fixed,
-            *experiment.conditions,
-            *reads,
-        }
+        given = {*self.fixed, *experiment.conditions, *reads}
+        drawn = "seed" in self.simulator.inputs and "seed" not in given
         fixed = {**self.fixed, "seed": self.seed} if drawn else self.fixed
         return Direct(
             self.simulator,
@@ -177,7 +178,7 @@ def build(raw: Raw) -> Study:
         file.sensitivity or SensitivityTable(),
         file.propagate,
     )
-    _consistent(fail, file, series)
+    _consistent(fail, file, simulator, series)
     references = tuple(_reference(fail, i, r, space) for i, r in enumerate(file.reference))
     title = file.title or raw.path.stem
     return Study(
@@ -185,7 +186,7 @@ def build(raw: Raw) -> Study:
     )
 
 
-def _consistent(fail: _Fault, file: StudyFile, series: tuple[Series, ...]) -> None:
+def _consistent(fail: _Fault, file: StudyFile, simulator: Simulator, series: tuple[Series, ...]) -> None:
     """Refuse settings that the chosen methods do not have."""
     table = file.surrogate
     own = {"pce": ("degree", "hyperbolic"), "kriging": ("kernel", "trend", "nugget")}
@@ -193,13 +194,48 @@ def _consistent(fail: _Fault, file: StudyFile, series: tuple[Series, ...]) -> No
         for key in keys:
             if getattr(table, key) is not None and table.method != method:
                 raise fail(f"surrogate.{key}", f'only method = "{method}" has it, found "{table.method}"')
+    if file.design.replicates > 1 and "seed" not in simulator.inputs:
+        message = f"{simulator.name} has no input called seed, so that all runs at a point would be the same"
+        raise fail("design.replicates", message)
+    if table.method != "none" and file.design.n < _FEWEST_RUNS:
+        raise fail("design.n", f"a surrogate needs at least {_FEWEST_RUNS} runs, found {file.design.n}")
     if table.enrich is not None:
         if table.method == "none":
             raise fail("surrogate.enrich", 'there is no surrogate to enrich; method = "pce" or "kriging"')
+        if table.enrich.q2 < table.min_q2:
+            found = f"{table.enrich.q2:g} is below min_q2 = {table.min_q2:g}"
+            raise fail(
+                "surrogate.enrich.q2", f"{found}; enrichment would end with a surrogate too poor to use"
+            )
+        if table.enrich.batch > _LARGEST_BATCH:
+            raise fail(
+                "surrogate.enrich.batch", f"expected at most {_LARGEST_BATCH}, found {table.enrich.batch}"
+            )
         if table.enrich.where == "posterior" and not any(s.use == "calibrate" for s in series):
             raise fail("surrogate.enrich.where", 'there are no data, hence no posterior; use "error"')
+    if file.sensitivity is not None and not any(s.designed for s in series):
+        raise fail(
+            "sensitivity",
+            "there is no design to read it from: no [[experiment]], and no emulated [[predict]]",
+        )
+    if file.sensitivity is not None and table.method == "none":
+        needs = {
+            name for s in series for e in s.experiments for o in e.observations for name in o.observable.needs
+        }
+        if not batched(simulator, needs) and {"sobol", "sampling"} & set(file.sensitivity.methods):
+            message = "Sobol indices need a surrogate ([surrogate] method) or a simulator with a batch door"
+            raise fail("sensitivity.methods", f'{message}; methods = ["regression"] needs neither')
+    if file.sensitivity is not None and file.sensitivity.n.bit_count() != 1:
+        raise fail("sensitivity.n", f"expected a power of two, found {file.sensitivity.n}")
+    if not any(s.use == "calibrate" for s in series):
+        for i, s in enumerate(s for s in series if s.use == "predict"):
+            if s.where:
+                raise fail(f"predict[{i}].where", "there are no data, hence no posterior to take a part of")
     if file.propagate is None:
         return
+    if file.propagate.most < 2 * file.propagate.batch:
+        message = f"expected at least two batches of {file.propagate.batch}, found {file.propagate.most}"
+        raise fail("propagate.most", message)
     ahead = [s for s in series if s.use == "predict"]
     if not any(o.coord is None for s in ahead for e in s.experiments for o in e.observations):
         message = "needs a [[predict]] that observes single numbers: how = "

@@ -13,6 +13,7 @@ from tamis.study.artifacts import DesignRuns, Emulation, Panel, Propagation, Wor
 _EDGE = 0.02  # the outermost part of the prior at each end ...
 _LEANING = 0.08  # ... and the share of the posterior there that counts as leaning against the bound
 _UNMIXED = 0.3  # correlation with the beginning of the last stage beyond which a population has not mixed
+_RUNS_A_PARAMETER = 10  # below which a score is too often better than the surrogate
 _FEW_DRAWS = 400  # effective draws below which the tails of an interval are poorly known
 
 
@@ -33,6 +34,7 @@ def worries(
         found += _failed_runs("runs of the sampler", sampled, runs)
     found += _surrogate(emulations or ())
     if posterior is not None:
+        found += _beyond(design, emulations, posterior)
         found += _sampler(posterior)
         found += _leaning(posterior, () if design is None else design.names)
         found += _uninformed(posterior)
@@ -72,6 +74,11 @@ def _surrogate(emulations: Sequence[Emulation]) -> list[Worry]:
         more = f" and {len(poor) - 5} more" if len(poor) > 5 else ""
         text = f"The surrogate is too poor: Q2 of {listed}{more} is below the threshold; give it more runs."
         found.append(Worry(text, serious=True))
+    runs, d = min((e.points.shape for e in emulations), default=(0, 0))
+    if runs < _RUNS_A_PARAMETER * d:
+        text = f"The surrogate stands on {runs} runs for {d} parameters; with fewer than "
+        text += f"{_RUNS_A_PARAMETER} a parameter its score is not to be relied on: new runs may be predicted worse."
+        found.append(Worry(text, serious=runs < _RUNS_A_PARAMETER // 2 * d))
     blind = max((e.failed for e in emulations), default=0)
     if blind:
         most = max(emulations, key=lambda e: e.failed)
@@ -80,6 +87,34 @@ def _surrogate(emulations: Sequence[Emulation]) -> list[Worry]:
         )
         found.append(Worry(text, serious=blind > 0.2 * (blind + len(most.points))))
     return found
+
+
+def _beyond(
+    design: DesignRuns | None, emulations: Sequence[Emulation] | None, posterior: Posterior
+) -> list[Worry]:
+    """Tell how much of the posterior lies where the simulator fails and only the surrogate answers.
+
+    A draw counts as such where the design run nearest to it, in units of the prior, failed.
+    """
+    if design is None or not emulations:
+        return []
+    tests = [row for row in design.runs if any(run.status != "done" for run in row)]
+    if not tests:
+        return []
+    space = posterior.space.subset(design.names)
+    columns = [posterior.space.index(name) for name in design.names]
+    draws = space.to_unit(posterior.flat[:: max(1, len(posterior.flat) // 2000)][:, columns])
+    points = space.to_unit(design.x)
+    failed = np.any([[run.status != "done" for run in row] for row in tests], axis=0)
+    square = (draws**2).sum(axis=1)[:, None] - 2 * draws @ points.T + (points**2).sum(axis=1)
+    share = float(np.take(failed, np.argmin(square, axis=1)).mean())
+    if share < 0.01:
+        return []
+    text = (
+        f"{share:.0%} of the posterior lies nearer to a run that failed than to one that ended well. The surrogate "
+        "answers there where the simulator would not; narrow the priors to where it works, or mend it."
+    )
+    return [Worry(text, serious=share > 0.1)]
 
 
 def _unsettled(propagations: Sequence[Propagation]) -> list[Worry]:
@@ -92,7 +127,8 @@ def _unsettled(propagations: Sequence[Propagation]) -> list[Worry]:
     return [
         Worry(
             f"{first.series}, {first.label}{others}: after {first.steps[-1]:.0f} draws the mean is known to "
-            f"±{first.errors[-1]:.3g}, not to the share of {first.tolerance:g} asked for; raise [propagate] most."
+            f"±{first.errors[-1]:.3g}, not to the share of {first.tolerance:g} asked for; raise "
+            "[propagate] most, or [inference] n."
         )
     ]
 
@@ -106,7 +142,8 @@ def _sampler(posterior: Posterior) -> list[Worry]:
         text = f"Only {np.min(ess):.0f} effective draws of {name}; raise [inference] n."
         found.append(Worry(text, serious=few, unsound=few))
     memory = posterior.diagnostics.get("memory")
-    if memory is not None and memory[-1] > _UNMIXED:
+    flat = bool(np.ptp(posterior.log_likelihood) == 0)  # nothing to mix over: the posterior is the prior
+    if memory is not None and memory[-1] > _UNMIXED and not flat:
         text = f"The sampler did not mix: {memory[-1]:.2f} of the last stage's beginning is left; raise [inference] n."
         found.append(Worry(text, serious=True, unsound=True))
     disagreement = posterior.diagnostics.get("disagreement")

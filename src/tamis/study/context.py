@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
 from tamis.campaign import evaluate, points
+from tamis.experiment import Experiment
+from tamis.inference.likelihood import Direct
 from tamis.inference.posterior import Posterior
 from tamis.pool import Executors
 from tamis.store import Run, RunStore
@@ -44,6 +47,11 @@ class Context:
             retry_failed=self.retry_failed,
             progress=self.progress,
         )
+
+    def forward(self, experiment: Experiment, *, record: Path | None = None, vary: bool = False) -> Direct:
+        """Return the simulator as a forward model whose runs are stored."""
+        plain = self.study.forward(experiment, self.store, self.executor, self.retry_failed, record)
+        return replace(plain, vary_seed=vary and "seed" not in self.study.fixed)
 
 
 def design_points(study: Study, u: Array, i: int) -> list[Inputs]:

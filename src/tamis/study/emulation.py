@@ -7,6 +7,7 @@ an interrupted loop goes over its rounds again without a single simulation and e
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,12 +18,12 @@ from numpy.typing import NDArray
 
 from tamis.campaign import observe
 from tamis.design import sobol
-from tamis.errors import SurrogateError
+from tamis.errors import SurrogateError, TamisWarning
 from tamis.experiment import Experiment
 from tamis.files import load_arrays, save_arrays
 from tamis.inference.likelihood import Emulated, Forward, Likelihood
 from tamis.inference.tmcmc import tmcmc
-from tamis.study.artifacts import Emulation, save_records
+from tamis.study.artifacts import Emulation, load_records, save_records
 from tamis.study.build import Study
 from tamis.study.context import Context, design_points
 from tamis.study.layout import Block, layout, size
@@ -39,7 +40,7 @@ from tamis.types import Array, Event, Generator, Mask, Progress
 _SHORT = 20  # numbers of one observation above which its principal components are fitted instead
 _CANDIDATES = 2048  # points among which the next are chosen
 _SKETCH = 512  # draws of the posterior in whose region they are chosen
-_CONSTANT = 1e-12  # of an observation's variance, below which one of its numbers does not vary
+_CONSTANT = 1e-24  # of its mean square, below which the variance of a number is rounding
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ def fit(study: Study, runs: Runs, rng: Generator, progress: Progress) -> Joined:
         progress(Event("surrogate", i, len(groups)))
         rows = np.flatnonzero(runs.good[:, columns[0]])
         u, y = runs.u[rows], runs.y[rows][:, columns]
-        if len(columns) > _SHORT and i >= len(together):
+        if i >= len(together):
             model: Surrogate = fit_reduced(
                 u, y, _fitter(study, rng), energy=float(study.settings.surrogate.energy)
             )
@@ -120,9 +121,12 @@ def _fitter(study: Study, rng: Generator) -> Callable[[Array, Array], Surrogate]
         return lambda u, y: fit_pce(u, y, marginals=priors, degree=table.degree, hyperbolic=q)
     kernel, trend = table.kernel or "matern52", table.trend or "constant"
     nugget = None if table.nugget is None else float(table.nugget)
-    return lambda u, y: fit_kriging(
-        u, y, marginals=priors, kernel=kernel, trend=trend, nugget=nugget, rng=rng
-    )
+
+    def krige(u: Array, y: Array) -> Surrogate:
+        options: Any = {"marginals": priors, "kernel": kernel, "trend": trend, "nugget": nugget}
+        return replace(fit_kriging(u, y, **options, rng=rng), of_runs=True)
+
+    return krige
 
 
 def run_surrogate(context: Context) -> None:
@@ -137,20 +141,32 @@ def run_surrogate(context: Context) -> None:
         model = fit(study, runs, context.rng("surrogate", turn), context.progress)
         records = _records(study, runs, model)
         growth.append([[len(runs.u), record.q2] for record in records])
+        worst = min(record.q2 for record in records)
         spent = (len(runs.u) - first) // study.settings.replicates
-        if table is None or spent >= table.budget or min(record.q2 for record in records) >= table.q2:
+        if table is None or spent >= table.budget or worst >= table.q2:
             break
+        context.progress(
+            Event("enrichment", spent, table.budget, {"Q2": worst, "asked for": float(table.q2)})
+        )
         candidates = _candidates(study, model, table.where, context.rng("surrogate", turn, 1))
         n = min(table.batch, table.budget - spent)
         chosen = enrich(model, runs.u, runs.y, candidates, n, criterion=table.where)
         new_keys, more = _run_at(context, chosen)
         keys.append(new_keys)
         runs = runs.joined(more)
+    _say_if_short(study, worst, len(runs.u) - first)
     history = np.array(growth)  # (rounds, blocks, 2)
     records = [replace(record, growth=history[:, i]) for i, record in enumerate(records)]
     added = np.hstack(keys) if keys else np.empty((len(study.experiments), 0), dtype="U1")
     save_arrays(study.results / "surrogate.npz", {**model.arrays(), **vars(runs), "added": added})
     save_records(study.results / "emulation.npz", records)
+
+
+def _say_if_short(study: Study, worst: float, added: int) -> None:
+    table = study.settings.surrogate.enrich
+    if table is not None and worst < table.q2:
+        text = f"Enrichment spent its {added} runs a test at a Q2 of {worst:.4f}, short of the {table.q2:g} asked for."
+        warnings.warn(text, TamisWarning, stacklevel=2)
 
 
 def _candidates(study: Study, model: Joined, where: str, rng: Generator) -> Array:
@@ -179,20 +195,16 @@ def _run_at(context: Context, u: Array) -> tuple[Any, Runs]:
 
 
 def _records(study: Study, runs: Runs, model: Joined) -> list[Emulation]:
-    """Say how well each observation is given by runs that it was not fitted to."""
-    table = study.settings.surrogate
+    """Say how well each observation is given by runs that it was not fitted to; each test has its own failures."""
     x = study.model_space.from_unit(runs.u)
     answer = []
     for block in blocks(study):
-        fine = runs.good[:, block.columns].all(axis=1)
-        rows = np.flatnonzero(fine)
-        y = runs.y[np.ix_(rows, block.columns)]
-        left_out = model.score.residuals[np.ix_(rows, block.columns)]
-        squares, variances = np.mean(left_out**2, axis=0), y.var(axis=0)
-        single = [
-            _q2(squares[mine], variances[mine])
-            for mine in (block.owners == owner for owner in np.unique(block.owners))
-        ]
+        good = runs.good[:, block.columns]
+        rows = np.flatnonzero(good.any(axis=1))
+        y, left_out = runs.y[rows][:, block.columns], model.score.residuals[rows][:, block.columns]
+        squares, variances = np.nanmean(left_out**2, axis=0), np.nanvar(y, axis=0)
+        varies = variances > _CONSTANT * np.nanmean(y**2, axis=0)
+        single = [_q2(squares[mine], variances[mine]) for mine in _owned(block, varies)]
         answer.append(
             Emulation(
                 series=block.series.name,
@@ -200,9 +212,9 @@ def _records(study: Study, runs: Runs, model: Joined) -> list[Emulation]:
                 xlabel=block.xlabel,
                 ylabel=block.ylabel,
                 q2=min(single),
-                failed=int((~fine).sum()),
-                worst=int(np.argmax(np.sum(left_out**2, axis=1))),
-                poor=min(single) < table.min_q2,
+                failed=int((~good).sum(axis=0).max()),
+                worst=int(np.argmax(np.nansum(left_out**2, axis=1))),
+                poor=False,
                 method=_method(model, int(block.columns[0])),
                 x=block.x,
                 points=x[rows],
@@ -215,10 +227,23 @@ def _records(study: Study, runs: Runs, model: Joined) -> list[Emulation]:
     return answer
 
 
+def _owned(block: Block, varies: Mask) -> list[Mask]:
+    """Return which numbers belong to each single observation; those that do not vary are known and left out."""
+    return [(block.owners == owner) & varies for owner in np.unique(block.owners)]
+
+
 def _q2(squares: Array, variances: Array) -> float:
-    """Score one observation; numbers of it that do not vary are constants, known and left out."""
-    varies = variances > _CONSTANT * variances.sum()
-    return float(1 - squares[varies].sum() / variances[varies].sum()) if varies.any() else 1.0
+    return float(1 - squares.sum() / variances.sum()) if len(variances) else 1.0
+
+
+def load_emulations(study: Study) -> tuple[Emulation, ...]:
+    """Read the records, judged by the file's threshold and under its labels, whatever these were at the fit."""
+    records = load_records(study.results / "emulation.npz", Emulation)
+    least = float(study.settings.surrogate.min_q2)
+    return tuple(
+        replace(record, poor=record.q2 < least, label=block.label, ylabel=block.ylabel)
+        for record, block in zip(records, blocks(study), strict=True)
+    )
 
 
 def _method(model: Joined, column: int) -> str:
@@ -243,18 +268,16 @@ def emulated(study: Study, series: Series, model: Joined) -> list[tuple[Experime
 
 
 def terms(
-    context: Context,
-    series: Series,
-    model: Joined | None,
-    retry_failed: bool = False,
-    record: Path | None = None,
+    context: Context, series: Series, model: Joined | None, *, record: Path | None = None, vary: bool = False
 ) -> list[tuple[Experiment, Forward]]:
-    """Return who answers for each experiment of a series: the surrogate, or the simulator."""
-    study = context.study
-    if model is not None and series.emulate:
-        return [*emulated(study, series, model)]
-    store, executor = context.store, context.executor
-    return [(e, study.forward(e, store, executor, retry_failed, record)) for e in series.experiments]
+    """Return who answers for each experiment of a series: the surrogate, or the simulator.
+
+    With ``vary`` a stochastic simulator draws new random numbers at every point, as nature does.
+    """
+    if series.emulate:
+        assert model is not None
+        return [*emulated(context.study, series, model)]
+    return [(e, context.forward(e, record=record, vary=vary)) for e in series.experiments]
 
 
 def load_surrogate(study: Study) -> Joined | None:
@@ -284,8 +307,11 @@ def check_good_enough(study: Study, records: Sequence[Emulation]) -> None:
         for name, value in zip(study.model_space.names, worst.points[worst.worst], strict=True)
     )
     other = "kriging" if table.method == "pce" else "pce"
+    more_runs = (
+        "[design] n, or a larger enrich.budget" if table.enrich else "[design] n, or [surrogate] enrich"
+    )
     raise SurrogateError(
         f"the surrogate is too poor: Q2 of {listed}{more}, below min_q2 = {table.min_q2:g}; worst at {at}. "
-        f"Give it more runs ([design] n, now {study.settings.n_design}, or [surrogate] enrich), try "
+        f"Give it more runs than the {len(worst.points)} of now ({more_runs}), try "
         f'method = "{other}", or go on all the same with --force; the report shows where it errs'
     )

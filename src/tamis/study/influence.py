@@ -8,20 +8,22 @@ enough to have a batch door, are sampled. Regression reads the runs of the desig
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tamis.design import sobol
-from tamis.errors import StudyError, TamisWarning
+from tamis.errors import SimulationError, StudyError, TamisWarning
 from tamis.inference.likelihood import answers
 from tamis.propagation import fosm, fosm_conditions
 from tamis.sensitivity import Intervals, bootstrap, regression, sampled
 from tamis.simulation import batched
 from tamis.space import Space
-from tamis.study.artifacts import Influence, save_records
+from tamis.study.artifacts import Influence, load_records, save_records
+from tamis.study.build import Study
 from tamis.study.context import Context
-from tamis.study.emulation import Runs, blocks, load_runs, load_surrogate
+from tamis.study.emulation import Runs, blocks, design_runs, load_runs, load_surrogate
+from tamis.study.layout import size
 from tamis.study.schema import SensitivityTable
 from tamis.surrogates.joined import Joined, Part
 from tamis.surrogates.pce import PCE, sobol_indices
@@ -46,6 +48,7 @@ def run_sensitivity(context: Context) -> None:
     study = context.study
     methods = study.settings.sensitivity.methods
     runs, model = load_runs(study), load_surrogate(study)
+    design = design_runs(study)  # without the runs of an enrichment, which do not follow the prior
     m = runs.y.shape[1]
     sobol_shares = _Shares(_nothing(m), (), np.empty((0, m)), ("",) * m)
     cross, src, r2, importance = _nothing(m), np.empty((0, m)), np.full(m, np.nan), np.empty((0, m))
@@ -56,7 +59,7 @@ def run_sensitivity(context: Context) -> None:
         elif method == "sampling":
             cross, _ = _sampled(context, model, context.rng("sensitivity", 2))
         elif method == "regression":
-            src, r2 = _regressed(context, runs)
+            src, r2 = _regressed(context, design)
         else:
             importance = _importance(context)
     context.progress(Event("sensitivity", len(methods), len(methods)))
@@ -75,7 +78,7 @@ def run_sensitivity(context: Context) -> None:
                 source=" and ".join(sorted({sobol_shares.sources[j] for j in mine})),
                 subsets=tuple(sobol_shares.subsets[i] for i in order),
                 x=block.x,
-                sd=np.nanstd(runs.y[:, mine], axis=0),
+                sd=np.nanstd(design.y[:, mine], axis=0),
                 first=found.first[:, mine],
                 total=found.total[:, mine],
                 first_band=found.first_band[:, :, mine],
@@ -89,6 +92,15 @@ def run_sensitivity(context: Context) -> None:
             )
         )
     save_records(study.results / "sensitivity.npz", records)
+
+
+def load_influences(study: Study) -> tuple[Influence, ...]:
+    """Read the records, under the labels of the file."""
+    records = load_records(study.results / "sensitivity.npz", Influence)
+    return tuple(
+        replace(record, label=block.label, ylabel=block.ylabel)
+        for record, block in zip(records, blocks(study), strict=True)
+    )
 
 
 def _nothing(m: int) -> Intervals:
@@ -152,11 +164,7 @@ def _sampled(context: Context, model: Joined | None, rng: Generator) -> tuple[In
             return np.hstack([found.mean for found in answers(space, forwards, space.from_unit(u))])
 
         return sampled(simulate, space.dim, n=n, rng=rng), "simulator, by sampling"
-    if model is None:
-        raise StudyError(
-            f"{study.path.name}: sensitivity.methods: Sobol indices need a surrogate ([surrogate] method) or a "
-            'simulator with a batch door; methods = ["regression"] needs neither'
-        )
+    assert model is not None  # otherwise the study was refused when it was built
     return sampled(lambda u: model.predict(u).mean, space.dim, n=n, rng=rng), "surrogate, by sampling"
 
 
@@ -183,12 +191,16 @@ def _importance(context: Context) -> Array:
     mean, covariance = prior_moments(space)
     for text in fosm_conditions(space, mean, covariance, prior=True):
         warnings.warn(f"Sensitivity: {text}", TamisWarning, stacklevel=2)
-    forwards = [study.forward(e, context.store, context.executor) for e in study.experiments]
+    forwards = [context.forward(e) for e in study.experiments]
 
     def simulate(x: Array) -> Array:
         return np.hstack([found.mean for found in answers(space, forwards, x)])
 
-    return fosm(simulate, mean, covariance, bounds=prior_bounds(space), names=space.names).importance
+    try:
+        return fosm(simulate, mean, covariance, bounds=prior_bounds(space), names=space.names).importance
+    except SimulationError as error:
+        warnings.warn(f"Sensitivity: no FOSM importance factors: {error}.", TamisWarning, stacklevel=2)
+        return np.full((space.dim, sum(size(e.observations) for e in study.experiments)), np.nan)
 
 
 def prior_moments(space: Space) -> tuple[Array, Array]:

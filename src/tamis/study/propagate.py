@@ -8,14 +8,15 @@ prediction: observe their peak or final value to propagate it.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tamis.errors import StudyError, TamisError, TamisWarning
-from tamis.experiment import Experiment
-from tamis.inference.likelihood import Forward, answers
+from tamis.errors import SimulationError, StudyError, TamisError, TamisWarning
+from tamis.inference.likelihood import answers
 from tamis.inference.posterior import Posterior
 from tamis.prediction import with_error
 from tamis.propagation import (
@@ -29,7 +30,6 @@ from tamis.propagation import (
     response_surface,
 )
 from tamis.study.artifacts import Propagation, save_records
-from tamis.study.build import Study
 from tamis.study.context import Context, load_posterior
 from tamis.study.emulation import load_surrogate, terms
 from tamis.study.influence import prior_bounds, prior_moments
@@ -37,6 +37,7 @@ from tamis.study.layout import Block, layout
 from tamis.study.panels import condition
 from tamis.study.schema import PropagateTable
 from tamis.study.series import Series
+from tamis.surrogates.joined import Joined
 from tamis.types import Array, Generator
 
 
@@ -48,8 +49,7 @@ def run_propagation(context: Context) -> None:
     for k, series in enumerate(study.series):
         numbers = [block for block in layout([series], study.simulator) if not block.signal]
         if series.use == "predict" and numbers:
-            told = terms(context, series, model)
-            records += _propagate(context, series, numbers, told, posterior, k)
+            records += _propagate(context, series, numbers, model, posterior, k)
     save_records(study.results / "propagation.npz", records)
 
 
@@ -57,7 +57,7 @@ def _propagate(
     context: Context,
     series: Series,
     numbers: Sequence[Block],
-    told: Sequence[tuple[Experiment, Forward]],
+    model: Joined | None,
     posterior: Posterior | None,
     k: int,
 ) -> list[Propagation]:
@@ -65,13 +65,15 @@ def _propagate(
     table = study.settings.propagate
     assert table is not None
     space = study.space
-    forwards = [forward for _, forward in told]
+    forwards = [forward for _, forward in terms(context, series, model, vary=True)]
     columns = np.concatenate([block.columns for block in numbers])
-    rows = None
+    rows, effective = None, math.inf
     if posterior is not None:
-        rows = posterior.flat[posterior.where(series.where or {})]
+        inside = posterior.where(series.where or {})
+        rows = posterior.flat[inside]
         if not len(rows):
             raise TamisError(f"{series.name}: no posterior draw lies in {condition(series)}; widen `where`")
+        effective = float(np.min(posterior.diagnostics.get("ess", len(inside)))) * float(inside.mean())
     errors = context.rng("propagation", k, 1)
 
     def draw(n: int, rng: Generator) -> Array:
@@ -86,45 +88,57 @@ def _propagate(
         tolerance=float(table.tolerance),
         batch=table.batch,
         most=table.most,
+        effective=effective,
         rng=context.rng("propagation", k),
         progress=context.progress,
     )
     inputs = [space.index(name) for name in study.model_space.names]
-    local = None
-    if table.fosm:
-        local = _fosm(context, forwards, columns, None if rows is None else rows[:, inputs])
+    local = _fosm(context, series, model, columns, None if rows is None else rows[:, inputs])
     at = [(block, i) for block in numbers for i in range(len(block.columns))]
-    return [
-        _record(study, table, series, *at[j], found, j, local, inputs, rows is None) for j in range(len(at))
-    ]
+    source = "prior" if rows is None else "posterior"
+    return [_record(table, block, i, found, j, local, inputs, source) for j, (block, i) in enumerate(at)]
 
 
-def _fosm(context: Context, forwards: Sequence[Forward], columns: Array, rows: Array | None) -> Fosm:
-    space = context.study.model_space
-    mean, covariance = (
-        prior_moments(space) if rows is None else (rows.mean(axis=0), np.atleast_2d(np.cov(rows.T)))
-    )
-    for text in fosm_conditions(space, mean, covariance, prior=rows is None):
-        warnings.warn(f"Propagation: {text}", TamisWarning, stacklevel=2)
+def _fosm(
+    context: Context, series: Series, model: Joined | None, columns: NDArray[np.int64], rows: Array | None
+) -> Fosm | None:
+    """Propagate the tangent, all points with the same random numbers; None where not asked for or not possible."""
+    study = context.study
+    if study.settings.propagate is None or not study.settings.propagate.fosm:
+        return None
+    space = study.model_space
+    forwards = [forward for _, forward in terms(context, series, model)]
 
     def simulate(x: Array) -> Array:
         return np.hstack([found.mean for found in answers(space, forwards, x)])[:, columns]
 
-    return fosm(simulate, mean, covariance, bounds=prior_bounds(space), names=space.names)
+    try:
+        mean, covariance = prior_moments(space) if rows is None else _moments(rows)
+        for text in fosm_conditions(space, mean, covariance, prior=rows is None):
+            warnings.warn(f"Propagation: {text}", TamisWarning, stacklevel=2)
+        return fosm(simulate, mean, covariance, bounds=prior_bounds(space), names=space.names)
+    except (SimulationError, StudyError) as error:
+        warnings.warn(f"Propagation: {series.name}: no FOSM: {error}.", TamisWarning, stacklevel=2)
+        return None
+
+
+def _moments(rows: Array) -> tuple[Array, Array]:
+    if len(rows) < 2:
+        raise StudyError("one draw has no variance")
+    return rows.mean(axis=0), np.atleast_2d(np.cov(rows.T))
 
 
 def _record(
-    study: Study,
     table: PropagateTable,
-    series: Series,
     block: Block,
     place: int,
     found: MonteCarlo,
     j: int,
     local: Fosm | None,
     inputs: Sequence[int],
-    prior: bool,
+    source: str,
 ) -> Propagation:
+    series = block.series
     fine = np.isfinite(found.y[:, j])
     y, x = found.y[fine, j], found.x[fine][:, list(inputs)]
     laws = fit_laws(y, table.laws) if y.std() > 1e-12 * abs(y.mean()) else ()
@@ -133,8 +147,8 @@ def _record(
         series=series.name,
         label=block.label,
         ylabel=block.ylabel,
-        at=f"{block.xlabel} = {block.x[place]:g}" if block.xlabel else "",
-        source="prior" if prior else "posterior",
+        at=_place(block, place),
+        source=source,
         tolerance=float(table.tolerance),
         converged=bool(found.converged[j]),
         failed=found.failed,
@@ -152,6 +166,12 @@ def _record(
         law_scores=np.array([[law.log_likelihood, law.distance] for law in laws]).reshape(-1, 2),
         law_quantiles=np.array([law.quantiles for law in laws]).reshape(-1, len(y)),
     )
+
+
+def _place(block: Block, place: int) -> str:
+    """Say in words which number it is, and from which part of the posterior."""
+    along = f"{block.xlabel} = {block.x[place]:g}" if block.xlabel else ""
+    return ", ".join(words for words in (along, condition(block.series)) if words)
 
 
 def _surfaces(x: Array, y: Array) -> Array:

@@ -50,6 +50,9 @@ _SHELL = (
 )  # parts of tamis that no stage before the report depends on
 
 
+_HOW_TOLD = ("use", "emulate", "draws", "where")  # of a test or prediction: what its runs do not depend on
+
+
 @dataclass(frozen=True)
 class Raw:
     """A study file parsed but not yet understood.
@@ -138,8 +141,15 @@ def stage_hashes(raw: Raw) -> dict[Stage, str]:
         {k: v for k, v in t.items() if k in ("name", "table", "conditions", "sweep", "synthetic")}
         for t in designed
     ]
-    seen = [_without(table, "label", "noise", "sd") for table in designed]
-    calibrated = [t for t in tests if t.get("use", "calibrate") == "calibrate"]
+    seen = [
+        {k: v for k, v in _without(table, "label", "noise", "sd").items() if k not in _HOW_TOLD}
+        for table in designed
+    ]
+    calibrated = [
+        {k: v for k, v in t.items() if k not in ("emulate", "draws")}
+        for t in tests
+        if t.get("use", "calibrate") == "calibrate"
+    ]
     common = (raw.tables.get("seed", 1), _core_code())
     hashes: dict[Stage, str] = {}
     correlation = raw.tables.get("correlation", [])
@@ -150,9 +160,11 @@ def stage_hashes(raw: Raw) -> dict[Stage, str]:
     hashes["runs"] = _digest(hashes["design"], model, imposed, _named_files(raw, imposed))
     hashes["observables"] = _digest(hashes["runs"], seen, _named_files(raw, seen))
     led = sampled if raw.table("surrogate").get("enrich", {}).get("where") == "posterior" else ()
-    hashes["surrogate"] = _digest(hashes["observables"], raw.table("surrogate"), *led)
+    fitted = {k: v for k, v in raw.table("surrogate").items() if k != "min_q2"}  # which only judges the fit
+    hashes["surrogate"] = _digest(hashes["observables"], fitted, *led)
     hashes["sensitivity"] = _digest(hashes["surrogate"], raw.table("sensitivity"))
-    hashes["posterior"] = _digest(*sampled, *([hashes["surrogate"]] if applies(raw, "surrogate") else []))
+    calls = [hashes["surrogate"]] if applies(raw, "surrogate") else []
+    hashes["posterior"] = _digest(*sampled, *calls)
     printed = [table.get("observe") for table in raw.tables_of("experiment")]  # with the labels
     before = (hashes["posterior"], hashes["surrogate"], tests, printed)
     hashes["prediction"] = _digest(*before, ahead, _named_files(raw, [tests, ahead]))
@@ -345,7 +357,8 @@ def applies(raw: Raw, stage: Stage) -> bool:
     No design without data or an emulated prediction, no surrogate where the simulator is sampled.
     """
     calibrated = any(t.get("use", "calibrate") == "calibrate" for t in raw.tables_of("experiment"))
-    designed = calibrated or any(emulates(raw, table) for table in raw.tables_of("predict"))
+    tables = (*raw.tables_of("experiment"), *raw.tables_of("predict"))
+    designed = calibrated or any(emulates(raw, table) for table in tables)
     emulated = designed and surrogate_method(raw) != "none"
     return {
         "surrogate": emulated,

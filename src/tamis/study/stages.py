@@ -33,8 +33,6 @@ from tamis.simulation import batched
 from tamis.store import Run, RunStore
 from tamis.study.artifacts import (
     DesignRuns,
-    Emulation,
-    Influence,
     Panel,
     Propagation,
     Record,
@@ -45,8 +43,15 @@ from tamis.study.artifacts import (
 from tamis.study.build import Study
 from tamis.study.checks import verdict, worries
 from tamis.study.context import Context, design_points, load_posterior
-from tamis.study.emulation import calibrated, check_good_enough, load_surrogate, run_surrogate, terms
-from tamis.study.influence import run_sensitivity
+from tamis.study.emulation import (
+    calibrated,
+    check_good_enough,
+    load_emulations,
+    load_surrogate,
+    run_surrogate,
+    terms,
+)
+from tamis.study.influence import load_influences, run_sensitivity
 from tamis.study.panels import series_panels
 from tamis.study.propagate import run_propagation
 from tamis.study.reader import ARTIFACTS, STAGES, Stage, applies, read_manifest, stage_hashes, up_to_date
@@ -82,9 +87,9 @@ def run(
             if current.get("surrogate"):
                 added = _keys(study, "surrogate", "added")
                 if _lost(store, added) or (retry_failed and _any_failed(store, added)):
-                    _reopen(current, "surrogate")
+                    _reopen(study, current, "surrogate")
         if retry_failed and current.get("posterior") and _any_failed(store, _keys(study, "sampled", "keys")):
-            _reopen(current, "posterior")
+            _reopen(study, current, "posterior")
         for stage, is_current in current.items():
             if is_current and not (retry_failed and stage == "runs"):
                 continue
@@ -97,7 +102,7 @@ def run(
                 if stage == "report":
                     found = results(study, manifest)
                     _write_report(found)
-                    manifest |= {"verdict": found.verdict, "unsound": any(w.unsound for w in found.worries)}
+                    manifest |= {"result": outcome(found)}
                 else:
                     WORK[stage](context)
             heard = _heard([*early, *caught] if stage == "runs" else caught)
@@ -108,10 +113,9 @@ def run(
             if (
                 stage == "runs" and before and before != _content(folder, stage)
             ):  # runs retried, another outcome
-                for later in STAGES[STAGES.index("runs") + 1 :]:
+                _reopen(study, current, "observables")
+                for later in STAGES[STAGES.index("observables") :]:
                     manifest["stages"].pop(later, None)
-                    if later in current:
-                        current[later] = False
             with replacing(folder / "manifest.json") as stream:
                 stream.write(json.dumps(manifest, indent=1).encode())
     return results(study, manifest)
@@ -122,12 +126,22 @@ _BUILT_ON: tuple[Stage, ...] = ("posterior", "prediction", "propagation")  # wha
 
 def _stop_if_poor(study: Study, manifest: dict[str, Any]) -> None:
     """Write the report there is, which shows where the surrogate errs, and stop."""
-    records = load_records(study.results / "emulation.npz", Emulation)
     try:
-        check_good_enough(study, records)
+        check_good_enough(study, load_emulations(study))
     except SurrogateError:
         _write_report(results(study, manifest))
         raise
+
+
+def outcome(found: Results) -> dict[str, Any]:
+    """Return what a run says when it ends, as plain words and numbers."""
+    evidence = found.posterior.log_evidence if found.posterior else None
+    return {
+        "verdict": found.verdict,
+        "log_evidence": evidence,
+        "q2": min((e.q2 for e in found.emulations or ()), default=None),
+        "worries": [vars(worry) for worry in found.worries],
+    }
 
 
 def _kept(executor: Executors) -> AbstractContextManager[Executors]:
@@ -215,9 +229,11 @@ def _warn_unobserved(experiment: Experiment, runs: list[Run], store: RunStore, *
         warnings.warn(f"{experiment.name}: {text}", TamisWarning, stacklevel=2)
 
 
-def _reopen(current: dict[Stage, bool], first: Stage) -> None:
-    """Have a stage and all after it done again."""
+def _reopen(study: Study, current: dict[Stage, bool], first: Stage) -> None:
+    """Have a stage and all after it done again; what a sampler has begun stood on the old outcome."""
     current |= {stage: False for stage in STAGES[STAGES.index(first) :] if stage in current}
+    for passing in (*study.results.glob("checkpoint-*.npz"), *study.results.glob("sampled-*.txt")):
+        passing.unlink()
 
 
 def _keys(study: Study, artifact: str, name: str) -> list[str]:
@@ -277,7 +293,7 @@ def run_posterior(context: Context) -> None:
     whole = load_surrogate(study)
     model = None if whole is None else whole.only(calibrated(study))
     tests = [series for series in study.series if series.use == "calibrate"]
-    found = [term for series in tests for term in terms(context, series, model, context.retry_failed, asked)]
+    found = [term for series in tests for term in terms(context, series, model, record=asked)]
     checkpoint = study.results / f"checkpoint-{context.hashes['posterior'][:12]}.npz"
     for stale in set(study.results.glob("checkpoint-*.npz")) - {checkpoint}:
         stale.unlink()
@@ -312,7 +328,9 @@ def run_prediction(context: Context) -> None:
             prior = [observed[f"{index + i}.y"] for i in range(len(series.experiments))]
             index += len(series.experiments)
         rng = context.rng("prediction", k)
-        panels += series_panels(study, series, posterior, prior, terms(context, series, model), rng)
+        panels += series_panels(
+            study, series, posterior, prior, terms(context, series, model, vary=True), rng
+        )
     context.progress(Event("prediction", len(study.series), len(study.series)))
     save_records(study.results / "prediction.npz", panels)
 
@@ -346,8 +364,8 @@ def results(study: Study, manifest: dict[str, Any] | None = None) -> Results:
     manifest = read_manifest(study.results) if manifest is None else manifest
     fresh = {stage for stage, good in current.items() if good}
     found_design = _design_runs(study, "surrogate" in fresh) if "runs" in fresh else None
-    emulations = _loaded(study, "emulation", Emulation) if "surrogate" in fresh else None
-    influences = _loaded(study, "sensitivity", Influence) if "sensitivity" in fresh else None
+    emulations = load_emulations(study) if "surrogate" in fresh else None
+    influences = load_influences(study) if "sensitivity" in fresh else None
     posterior = load_posterior(study) if "posterior" in fresh else None
     panels = _loaded(study, "prediction", Panel) if "prediction" in fresh else None
     propagations = _loaded(study, "propagation", Propagation) if "propagation" in fresh else None

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.files import save_arrays
 from tamis.surrogates.base import Score, Surrogate, read
 from tamis.surrogates.reduced import kind_of, made
 from tamis.types import Array, Gauss
@@ -91,11 +90,7 @@ class Joined:
             parts.append(Part(made(kind, mine), arrays[f"{i}.columns"], arrays[f"{i}.rows"]))
         return cls(tuple(parts), int(arrays["n"]), int(arrays["m"]))
 
-    def save(self, path: Path) -> None:
-        """Write to one ``.npz`` file."""
-        save_arrays(path, self.arrays())
-
     @classmethod
     def load(cls, path: Path) -> Joined:
-        """Read what `save` wrote."""
+        """Read a file that holds `arrays`, perhaps among others."""
         return read(path, cls.of, "surrogate")

@@ -9,6 +9,10 @@ away, and a response that is smooth in x is not smooth in u; such inputs are tak
 (divided by the square root of 12, so that all inputs have the same spread and one pair of bounds for the
 lengths serves them all).
 
+Noise is what runs at one point differ by, or what a smooth function cannot follow. Whoever calibrates a simulator
+with it compares data with runs, so the noise is part of the surrogate's error there (``of_runs``); whoever
+looks for the smooth function behind noisy runs leaves it out.
+
 Each output has its own lengths, variance and noise: two observed numbers seldom depend on the same parameters,
 and a common length would suit neither. Inputs, trend and starts of the search are shared. Long signals are
 better reduced to a few principal components first.
@@ -52,6 +56,7 @@ class Kriging:
     length: Array  # (m, d)
     variance: Array  # (m,)
     noise: Array  # (n, m), variances
+    of_runs: bool = False  # predict another run, its noise included, instead of the mean of many
 
     @cached_property
     def processes(self) -> tuple[Process, ...]:
@@ -69,11 +74,12 @@ class Kriging:
         return score(self.y, np.column_stack([process.residuals for process in self.processes]))
 
     def predict(self, u: Array) -> Gauss:
-        """Return means and variances of the noise-free outputs, (N, m) each."""
+        """Return means and variances, (N, m) each: of noise-free outputs, or of another run's."""
         x = coordinates(checked(u, self.normal), self.normal)
         basis = functions(self.trend, x)
         mean, var = zip(*(process.predict(x, basis) for process in self.processes), strict=True)
-        return Gauss(np.column_stack(mean), np.column_stack(var))
+        noise = self.noise.mean(axis=0) if self.of_runs else 0.0
+        return Gauss(np.column_stack(mean), np.column_stack(var) + noise)
 
     def draw(self, n: int, rng: Generator, at: Array) -> Callable[[Array], Array]:
         """Draw n fixed functions given the runs and values simulated at some points; (N, d) -> (n, N).
@@ -98,8 +104,8 @@ class Kriging:
     def of(cls, arrays: Mapping[str, Any]) -> Kriging:
         """Make it again from what `arrays` returned."""
         parts = {name: arrays[name] for name in cls.__dataclass_fields__}
-        kernel, trend = str(parts.pop("kernel")), str(parts.pop("trend"))
-        return cls(kernel, trend, np.asarray(parts.pop("normal"), dtype=bool), **parts)
+        kernel, trend, of_runs = str(parts.pop("kernel")), str(parts.pop("trend")), bool(parts.pop("of_runs"))
+        return cls(kernel, trend, **parts, of_runs=of_runs)
 
     def save(self, path: Path) -> None:
         """Write runs and estimates."""

@@ -5,8 +5,16 @@ those along which the runs differ most, give all of it; a surrogate of ten compo
 thousand outputs. And the surrogate's error moves together too: an error of one component shifts the whole signal.
 Taken as independent at every instant it would average out over the signal, and a likelihood would find the
 surrogate far better than it is. So a prediction carries the errors of the components along their patterns. What the
-truncation leaves out is a signal of its own, with patterns of its own: as many again of these carry their
-variance, and only what is left then is taken as independent from instant to instant.
+truncation leaves out is a signal of its own, with patterns of its own: those that stand out of white noise, ten at
+most, carry their variance, and only what is left then is taken as independent from instant to instant.
+
+Noise in the signal has components too, as many as there are runs, and no surrogate predicts them. A component whose
+left-out Q2 is not positive is predicted worse than by its mean, zero: it tells nothing but its variance, and a
+likelihood pays for each. So it is left out with the truncation, its variance with it, and the surrogate is fitted
+again to the others. Of a front and of a wave with 2 and 10 % of noise (30 to 128 runs, 99.99 % of the energy)
+22 to 123 components become 10 to 22; new runs are predicted as well by Kriging and up to 30 % better in mean square by
+polynomials, and the left-out error comes out at 0.6 to 2.4 of theirs, where it was 0.4 to 5000. Patterns of pure noise
+are no better in the tail: they take their variance from all other directions, in which 90 % intervals then hold 83 %.
 
 The signal is centred but not scaled: its instants share a unit, and dividing each by its own spread would blow up
 those where nothing happens. The patterns are the right singular vectors of the centred runs (n, m); with n < m
@@ -17,7 +25,7 @@ basis. The basis without the run need not be computed: given the components, the
 the signal to them, so that what the truncation leaves of a run is to be divided by one minus the run's leverage in the
 components. Against bases found anew without each run (fronts and waves, 20 to 300 runs, 95 to 99.9 % of the energy)
 the mean square comes out at 0.66 to 1.01 of the exact one, 0.89 or more from 40 runs on; without the correction, at
-0.06 to 0.96. Where components are spent on white noise in the signal it is cruder: 0.86 to 1.8.
+0.06 to 0.96.
 
 A signal that never changes keeps one component, always zero, so that its surrogate still knows its inputs.
 """
@@ -35,7 +43,6 @@ import numpy as np
 from tamis.errors import StudyError, nearest
 from tamis.files import save_arrays
 from tamis.surrogates.base import Score, Surrogate, read, score, score_arrays, score_of
-from tamis.surrogates.polynomials import Family, Indices
 from tamis.types import Array, Gauss
 
 Fit: TypeAlias = Callable[[Array, Array], Surrogate]  # points (n, d), outputs (n, k) -> fitted
@@ -47,6 +54,7 @@ _KINDS = {
     "reduced": ("tamis.surrogates.reduced", "Reduced"),
 }
 _PREFIX = "inner_"
+_TAIL = 10  # patterns at most of what is left out; more gained nothing in the density of new runs
 
 
 @dataclass(frozen=True)
@@ -66,28 +74,6 @@ class Reduced:
         mean = self.centre + component.mean @ self.modes
         weight = np.hstack([component.var, np.ones((len(mean), len(self.tail)))])
         return Gauss(mean, np.broadcast_to(self.rest, mean.shape), np.vstack([self.modes, self.tail]), weight)
-
-    @property
-    def families(self) -> tuple[Family, ...]:
-        """Polynomials of each input, where the components have an expansion."""
-        found: tuple[Family, ...] = self.inner.families  # type: ignore[attr-defined]
-        return found
-
-    @property
-    def expansion(self) -> Callable[[], tuple[Indices, Array]]:
-        """Return the terms (P, d), the constant first, and the coefficients of every instant (P, m).
-
-        A property, so that it is missing where the components have no expansion.
-        """
-        inner: Callable[[], tuple[Indices, Array]] = self.inner.expansion  # type: ignore[attr-defined]
-
-        def call() -> tuple[Indices, Array]:
-            indices, coefficients = inner()
-            signal = coefficients @ self.modes
-            signal[0] += self.centre
-            return indices, signal
-
-        return call
 
     def arrays(self) -> dict[str, Any]:
         """Return all there is as arrays, for a file."""
@@ -117,7 +103,7 @@ def fit_reduced(u: Array, y: Array, fit: Fit, *, energy: float = 0.999) -> Reduc
     """Fit to runs at points u (n, d) of the unit cube with signals y (n, m) of one unit.
 
     ``fit`` makes the surrogate of the components, whose errors it takes as independent; ``energy`` is the share of
-    the variance, summed over the signal, that the components keep.
+    the variance, summed over the signal, that the components keep before those that cannot be predicted are left out.
     """
     u, y = np.asarray(u, dtype=np.float64), np.asarray(y, dtype=np.float64)
     y = y[:, None] if y.ndim == 1 else y
@@ -131,25 +117,50 @@ def fit_reduced(u: Array, y: Array, fit: Fit, *, energy: float = 0.999) -> Reduc
     if not 0 < energy <= 1:
         raise StudyError(f"the energy to keep must lie above 0 and not above 1; found {energy:g}")
     centre = y.mean(axis=0)
-    left, size, right = np.linalg.svd(y - centre, full_matrices=False)
-    k = _count(size, energy, float(np.abs(y).max()) * np.sqrt(y.size))
-    component, modes = left[:, :k] * size[:k], right[:k]
-    if k == 0:
-        component, modes = np.zeros((len(y), 1)), np.zeros((1, y.shape[1]))
-    inner = fit(u, component)
-    leverage = np.sum(left[:, :k] ** 2, axis=1) + 1 / len(y)
-    left_out = (y - centre - component @ modes) / np.maximum(1 - leverage, 1e-10)[:, None]
-    _, size, pattern = np.linalg.svd(left_out / np.sqrt(len(y)), full_matrices=False)
-    tail = size[:k, None] * pattern[:k]
+    left, size, right = _components(y, centre)
+    held = np.cumsum(size**2)
+    kept = np.arange(len(size)) <= np.searchsorted(held, energy * held[-1])
+    inner = fit(u, left[:, kept] * size[kept])
+    lost = inner.score.q2 <= 0
+    if lost.any():
+        lost[0] &= not lost.all()
+        kept[np.flatnonzero(kept)[lost]] = False
+        inner = fit(u, left[:, kept] * size[kept])
+    leverage = np.sum(left[:, kept] ** 2, axis=1) + 1 / len(y)
+    truncated = (left[:, ~kept] * size[~kept]) @ right[~kept]
+    left_out = truncated / np.maximum(1 - leverage, 1e-10)[:, None]
+    _, spread, pattern = np.linalg.svd(left_out / np.sqrt(len(y)), full_matrices=False)
+    tail = (spread[:, None] * pattern)[: _standing_out(size[~kept], y.shape, int(kept.sum()))]
     rest = np.maximum(np.mean(left_out**2, axis=0) - np.sum(tail**2, axis=0), 0.0)
+    modes = right[kept]
     return Reduced(centre, modes, inner, tail, rest, score(y, inner.score.residuals @ modes + left_out))
 
 
-def _count(size: Array, energy: float, largest: float) -> int:
-    """Return how many singular values to keep; those at the rounding of the largest number are zero."""
-    real = size[size > 1e-14 * largest]
-    kept = np.cumsum(real**2)
-    return min(int(np.searchsorted(kept, energy * kept[-1])) + 1, len(real)) if len(real) else 0
+def _components(y: Array, centre: Array) -> tuple[Array, Array, Array]:
+    """Return the singular vectors (n, k), values (k,) and patterns (k, m) of the runs.
+
+    Values at the rounding of the largest number are zero and left out; one is always left.
+    """
+    left, size, right = np.linalg.svd(y - centre, full_matrices=False)
+    k = int(np.sum(size > 1e-14 * np.abs(y).max() * np.sqrt(y.size)))
+    if k == 0:
+        return np.zeros((len(y), 1)), np.zeros(1), np.zeros((1, y.shape[1]))
+    return left[:, :k], size[:k], right[:k]
+
+
+def _standing_out(size: Array, shape: tuple[int, ...], k: int) -> int:
+    """Return how many of the singular values left out, the largest first, are those of patterns and not of noise.
+
+    Of white noise in n by m numbers the largest pattern holds (m^-1/2 + n^-1/2)^2 of the variance (Marchenko & Pastur
+    1967, 10.1070/SM1967v001n04ABEH001994). One that holds half as much again of what is left is no noise; neither is
+    one that holds half of it.
+    """
+    power = size**2
+    share = power / np.cumsum(power[::-1])[::-1]
+    gone = k + np.arange(len(size))  # the mean and those before it take a row, and a column, each
+    edge = (1 / np.sqrt(shape[1] - gone) + 1 / np.sqrt(shape[0] - 1 - gone)) ** 2
+    stands = share > np.minimum(1.5 * edge, 0.5)
+    return int(np.argmin(np.append(stands[:_TAIL], False)))
 
 
 def kind_of(surrogate: Surrogate) -> str:
