@@ -131,7 +131,7 @@ def fosm_conditions(space: Space, mean: Array, covariance: Array, *, prior: bool
     sentences = []
     sd = np.sqrt(np.diag(covariance))
     wide = [
-        f"{name} ({s / abs(m):.2g})" if m else f"{name} (mean zero)"
+        f"{name} ({s / abs(m):.3g})" if m else f"{name} (mean zero)"
         for name, m, s in zip(space.names, mean, sd, strict=True)
         if s > _LARGEST_COV * abs(m)
     ]

@@ -383,7 +383,7 @@ def study(stem: str = "study") -> Any:
         model_space=space().subset(["e", "k_t"]),
         series=series,
         references=references,
-        settings=SimpleNamespace(surrogate=SimpleNamespace(min_q2=0.95)),
+        settings=SimpleNamespace(surrogate=SimpleNamespace(min_q2=0.95, enrich=None)),
         text=TEXT,
         parents=(("common.toml", "seed = 7\n"),),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +11,11 @@ import pytest
 
 from tamis.design import sobol
 from tamis.errors import StudyError
-from tamis.surrogates.base import Score, score
+from tamis.surrogates.base import Score, Surrogate, score
 from tamis.surrogates.kriging import Kriging, fit_kriging
 from tamis.surrogates.pce import PCE, fit_pce
 from tamis.surrogates.polynomials import Family, evaluate
-from tamis.surrogates.reduced import Reduced, fit_reduced, kind_of, made
+from tamis.surrogates.reduced import Fit, Reduced, fit_reduced, kind_of, made
 from tamis.types import Array, Gauss
 from tests.surrogates.functions import front
 
@@ -79,6 +79,24 @@ class Useless(Told):
     @property
     def score(self) -> Score:
         return score(self.y, 2 * self.y)
+
+
+@dataclass(frozen=True)
+class Unjudged:
+    """A surrogate none of whose components seems lost."""
+
+    inner: Surrogate
+
+    @property
+    def score(self) -> Score:
+        found = self.inner.score
+        return Score(np.ones_like(found.q2), found.rmse, found.worst, found.residuals)
+
+    def predict(self, u: Array) -> Gauss:
+        return self.inner.predict(u)
+
+    def arrays(self) -> dict[str, Any]:
+        return {}
 
 
 def test_the_least_number_of_components_that_keeps_the_energy() -> None:
@@ -239,32 +257,36 @@ def test_only_patterns_that_stand_out_of_noise_are_kept_as_such(n: int, m: int) 
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("fit", [fit_pce, pytest.param(kriging, marks=pytest.mark.slow)])
-def test_a_noisy_signal_takes_few_components(fit: object) -> None:
-    assert callable(fit)
-    u, v, t = points(128, 2), rng(5).random((2000, 3)), np.linspace(0, 1, 200)
+@pytest.mark.parametrize(
+    ("fit", "n"),
+    [
+        (fit_pce, 64),
+        pytest.param(fit_pce, 128, marks=pytest.mark.slow),
+        pytest.param(kriging, 128, marks=pytest.mark.slow),
+    ],
+)
+def test_a_noisy_signal_takes_few_components(fit: Fit, n: int) -> None:
+    u, v, t = points(n, 2), rng(5).random((2000, 3)), np.linspace(0, 1, 200)
     noise = 0.02 * front(u).std()
-    y, new = front(u) + noise * rng(7).standard_normal((128, 200)), front(v)
+    y, new = front(u) + noise * rng(7).standard_normal((n, 200)), front(v)
     new += noise * rng(8).standard_normal((2000, 200))
-
-    def unjudged(u: Array, y: Array) -> Any:
-        inner = fit(u, y)
-        return replace(inner, score=replace(inner.score, q2=np.ones(y.shape[1])))
-
-    few, many = (fit_reduced(u, y, f, energy=0.9999) for f in (fit, unjudged))
+    few = fit_reduced(u, y, fit, energy=0.9999)
+    many = fit_reduced(u, y, lambda u, y: Unjudged(fit(u, y)), energy=0.9999)
     found, crowd = few.predict(v), many.predict(v)
-    # 94 with those of the noise; ten are the front's, and about one in ten of the others has luck
-    assert len(few.modes) <= 22 and len(few.tail) <= 2 and len(many.modes) > 90
-    error = np.mean((found.mean - new) ** 2)
-    assert error < 1.01 * np.mean((crowd.mean - new) ** 2) and error < 1.4 * noise**2  # 1.18 and 1.30 of it
-    # the score is that of new runs: 1.05 and 1.14
-    assert 0.95 < np.mean(few.score.residuals**2) / error < 1.25
-    assert np.mean(few.score.residuals**2) < np.mean(many.score.residuals**2)
+    # ten are the front's; of those of the noise, a few have luck
+    assert len(few.modes) <= 22 and len(few.tail) <= 2 and len(many.modes) > 0.7 * n
+    error, left_out = np.mean((found.mean - new) ** 2), np.mean(few.score.residuals**2)
+    # 0.80, 0.77 and 1.00 of the error with all components; the score is half and three quarters of theirs
+    assert error < 1.01 * np.mean((crowd.mean - new) ** 2) and left_out < np.mean(many.score.residuals**2)
+    assert (
+        0.95 < left_out / error < 1.5
+    )  # 1.32, 1.05, 1.14: runs left out lie further from the others than new ones
     assert found.weight is not None and found.modes is not None
     spread = np.sqrt(found.var + found.weight @ found.modes**2)
-    assert 0.87 < np.mean(np.abs(found.mean - new) < 1.645 * spread) < 0.94  # 0.91 and 0.89
+    # 0.94, 0.91, 0.89 of single numbers, 0.90 to 0.99 of mean, window and slope, whose errors are no Gaussian numbers
+    assert 0.87 < np.mean(np.abs(found.mean - new) < 1.645 * spread) < 0.96
     for a in (np.ones(200) / 200, np.exp(-0.5 * ((t - 0.5) / 0.05) ** 2), t - 0.5):
-        assert 0.88 < covered(found, new, a, independent=False) < 0.98  # 0.90 to 0.96
+        assert covered(found, new, a, independent=False) > 0.87
 
 
 def test_instants_where_nothing_happens_are_not_blown_up() -> None:

@@ -201,8 +201,8 @@ def _through_store(terms: Sequence[Direct], points: Sequence[Array]) -> list[Arr
             log = paths(first.store.root, run.key)[1]
             raise TamisError(
                 f"{first.simulator.name}: {run.status} at {', '.join(values)}: {run.error} (log: {log}); "
-                'mend it and go on with --retry-failed, or set [inference] on_crash = "reject" to give such points '
-                "likelihood zero"
+                'mend it and go on with --retry-failed, or set [inference] on_crash = "reject" to leave such points '
+                "out (a likelihood is zero there)"
             )
     answers = []
     k = 0

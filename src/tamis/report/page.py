@@ -232,11 +232,13 @@ def _tint(r: float) -> str:
 def surrogate(results: Results) -> list[Block]:
     """Show how well the surrogate predicts runs that it did not see."""
     study = results.study
+    table = study.settings.surrogate
     return surrogates.surrogate_blocks(
         results.emulations or (),
         study.model_space,
         results.influences or (),
-        float(study.settings.surrogate.min_q2),
+        float(table.min_q2),
+        float(table.enrich.q2) if table.enrich else None,
     )
 
 

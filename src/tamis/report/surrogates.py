@@ -57,11 +57,15 @@ _RED = "rgba(198, 40, 40, 0.18)"
 
 
 def surrogate_blocks(
-    emulations: Sequence[Emulation], space: Space, influences: Sequence[Influence], threshold: float
+    emulations: Sequence[Emulation],
+    space: Space,
+    influences: Sequence[Influence],
+    threshold: float,
+    aim: float | None = None,
 ) -> list[Block]:
     """Show the score of every observation, left-out predictions, where they err and how they improved.
 
-    ``threshold`` is the score that the study asks for.
+    ``threshold`` is the score that the study asks for, ``aim`` that of its enrichment.
     """
     if not emulations:
         return []
@@ -91,7 +95,7 @@ def surrogate_blocks(
         blocks += [Heading("Where it is worst"), _map(mapped, len(ranked), space, influences)]
     grown = [e for e in ranked if len(e.growth) > 1]
     if grown:
-        blocks += [Heading("Enrichment"), _growth(grown, threshold)]
+        blocks += [Heading("Enrichment"), _growth(grown, threshold if aim is None else aim)]
     return blocks
 
 

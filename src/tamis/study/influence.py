@@ -189,8 +189,9 @@ def _importance(context: Context) -> Array:
     study = context.study
     space = study.model_space
     mean, covariance = prior_moments(space)
-    for text in fosm_conditions(space, mean, covariance, prior=True):
-        warnings.warn(f"Sensitivity: {text}", TamisWarning, stacklevel=2)
+    broken = fosm_conditions(space, mean, covariance, prior=True)
+    if broken:
+        warnings.warn(f"Sensitivity: {' '.join(broken)}", TamisWarning, stacklevel=2)
     forwards = [context.forward(e) for e in study.experiments]
 
     def simulate(x: Array) -> Array:

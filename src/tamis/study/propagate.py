@@ -114,8 +114,9 @@ def _fosm(
 
     try:
         mean, covariance = prior_moments(space) if rows is None else _moments(rows)
-        for text in fosm_conditions(space, mean, covariance, prior=rows is None):
-            warnings.warn(f"Propagation: {text}", TamisWarning, stacklevel=2)
+        broken = fosm_conditions(space, mean, covariance, prior=rows is None)
+        if broken:
+            warnings.warn(f"Propagation: {' '.join(broken)}", TamisWarning, stacklevel=2)
         return fosm(simulate, mean, covariance, bounds=prior_bounds(space), names=space.names)
     except (SimulationError, StudyError) as error:
         warnings.warn(f"Propagation: {series.name}: no FOSM: {error}.", TamisWarning, stacklevel=2)
