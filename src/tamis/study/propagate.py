@@ -40,6 +40,8 @@ from tamis.study.series import Series
 from tamis.surrogates.joined import Joined
 from tamis.types import Array, Generator
 
+_NO_SURFACE: Array = np.empty((0, 2))
+
 
 def run_propagation(context: Context) -> None:
     """Leave one record for each predicted number."""
@@ -82,6 +84,9 @@ def _propagate(
     def simulate(x: Array) -> Array:
         return np.hstack([with_error(found, errors) for found in answers(space, forwards, x)])[:, columns]
 
+    def mean(x: Array) -> Array:
+        return np.hstack([found.mean for found in answers(space, forwards, x)])[:, columns]
+
     found = monte_carlo(
         draw,
         simulate,
@@ -96,7 +101,22 @@ def _propagate(
     local = _fosm(context, series, model, columns, None if rows is None else rows[:, inputs])
     at = [(block, i) for block in numbers for i in range(len(block.columns))]
     source = "prior" if rows is None else "posterior"
-    return [_record(table, block, i, found, j, local, inputs, source) for j, (block, i) in enumerate(at)]
+    # surfaces follow the model; the error of a surrogate, drawn at each point, no surface can follow
+    smooth = mean(found.x) if table.surface and series.emulate else found.y
+    x = found.x[:, inputs]
+    return [
+        _record(
+            table,
+            block,
+            i,
+            found,
+            j,
+            local,
+            _surfaces(x, smooth[:, j]) if table.surface else _NO_SURFACE,
+            source,
+        )
+        for j, (block, i) in enumerate(at)
+    ]
 
 
 def _fosm(
@@ -136,12 +156,12 @@ def _record(
     found: MonteCarlo,
     j: int,
     local: Fosm | None,
-    inputs: Sequence[int],
+    surface: Array,
     source: str,
 ) -> Propagation:
     series = block.series
     fine = np.isfinite(found.y[:, j])
-    y, x = found.y[fine, j], found.x[fine][:, list(inputs)]
+    y = found.y[fine, j]
     laws = fit_laws(y, table.laws) if y.std() > 1e-12 * abs(y.mean()) else ()
     words = tuple(", ".join(f"{k} = {v:.4g}" for k, v in law.parameters.items()) for law in laws)
     return Propagation(
@@ -163,7 +183,7 @@ def _record(
         moments=moments(y),
         fosm=np.empty(0) if local is None else np.array([local.mean[j], np.sqrt(local.variance[j])]),
         fosm_importance=np.empty(0) if local is None else local.importance[:, j],
-        surface=_surfaces(x, y) if table.surface else np.empty((0, 2)),
+        surface=surface,
         law_scores=np.array([[law.log_likelihood, law.distance] for law in laws]).reshape(-1, 2),
         law_quantiles=np.array([law.quantiles for law in laws]).reshape(-1, len(y)),
     )
@@ -177,8 +197,10 @@ def _place(block: Block, place: int) -> str:
 
 def _surfaces(x: Array, y: Array) -> Array:
     """Return R2 and adjusted R2 of second-order surfaces without and with interactions; none for too few draws."""
+    fine = np.isfinite(y)
+    x, y = x[fine], y[fine]
     try:
         both = [response_surface(x, y, interactions=cross) for cross in (False, True)]
     except StudyError:
-        return np.empty((0, 2))
+        return _NO_SURFACE
     return np.array([[float(np.ravel(s.r2)[0]), float(np.ravel(s.adjusted)[0])] for s in both])
