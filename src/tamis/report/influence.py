@@ -347,11 +347,16 @@ def comparison_grid(influences: Sequence[Influence], space: Space) -> Grid:
             for i, name in enumerate(space.names):
                 known = dict(zip(_COLUMNS, measures[:, i, j].tolist(), strict=True))
                 rows.append(((number_title(record, j), name), known))
-    caption = (
-        "First and total: Sobol indices. SRC: standardised regression coefficient, with the share R2 of the "
-        "variance that the regression explains; FOSM: importance factor at the mean. Both carry the sign of "
-        "the effect."
-    )
+    caption = "First and total: Sobol indices, shares of the variance."
+    if any(len(i.src) for i in influences):
+        caption += (
+            " SRC: standardised regression coefficient, with the share R2 that the regression explains."
+        )
+    if any(len(i.fosm) for i in influences):
+        caption += (
+            " FOSM: importance factor at the mean. Such factors carry the sign of the effect; their squares "
+        )
+        caption += "are shares of the variance."
     if any(len(i.x) > _SEPARATE for i in influences):
         caption += " Of a signal, where its standard deviation is largest."
     ranked = sorted(range(len(rows)), key=lambda k: -_strength(rows[k][1]))
