@@ -256,6 +256,11 @@ class Likelihood:
         return answers(self.space, [forward for _, forward in self.terms], x)
 
 
+def means(space: Space, forwards: Sequence[Forward], x: Array) -> Array:
+    """Return the means of several forward models side by side, (n, m); NaN rows where one failed."""
+    return np.hstack([found.mean for found in answers(space, forwards, x)])
+
+
 def answers(space: Space, forwards: Sequence[Forward], x: Array) -> list[Gauss]:
     """Ask several forward models at points (n, d) of a space, together where they can be."""
     points = [x[:, [space.index(name) for name in forward.reads]] for forward in forwards]

@@ -70,7 +70,6 @@ class Emulation:
     q2: float  # of the whole observation: squared errors over variances, both summed over its points
     failed: int  # runs left out because they gave no answer
     worst: int  # row of the run that is predicted worst
-    poor: bool  # q2 below the study's threshold
     method: str  # "pce", "kriging"; with the number of principal components, if any
     x: Array  # (m,) abscissa
     points: Array  # (n, d) parameters of the runs used
@@ -78,6 +77,9 @@ class Emulation:
     predicted: Array  # (n, m), by the other runs
     q2_points: Array  # (m,), NaN where the output is constant
     growth: Array  # (rounds, 2): runs used and q2, one row for each round of enrichment; one row without
+    poor: bool = (
+        False  # q2 below the study's threshold: judged on reading, since the threshold changes no fit
+    )
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from tamis.experiment import Experiment
 from tamis.files import load_arrays, save_arrays
 from tamis.inference.likelihood import Emulated, Forward, Likelihood
 from tamis.inference.tmcmc import tmcmc
-from tamis.study.artifacts import Emulation, load_records, save_records
+from tamis.study.artifacts import Emulation, Influence, load_records, save_records
 from tamis.study.build import Study
 from tamis.study.context import Context, design_points
 from tamis.study.layout import Block, layout, size
@@ -41,6 +41,9 @@ _SHORT = 20  # numbers of one observation above which its principal components a
 _CANDIDATES = 2048  # points among which the next are chosen
 _SKETCH = 512  # draws of the posterior in whose region they are chosen
 _CONSTANT = 1e-24  # of its mean square, below which the variance of a number is rounding
+
+
+Labelled = TypeVar("Labelled", Emulation, Influence)
 
 
 @dataclass(frozen=True)
@@ -139,9 +142,9 @@ def run_surrogate(context: Context) -> None:
     while True:
         turn = len(growth)
         model = fit(study, runs, context.rng("surrogate", turn), context.progress)
-        records = _records(study, runs, model)
-        growth.append([[len(runs.u), record.q2] for record in records])
-        worst = min(record.q2 for record in records)
+        scores = [_score(block, runs, model) for block in blocks(study)]
+        growth.append([[len(runs.u), q2] for q2 in scores])
+        worst = min(scores)
         spent = (len(runs.u) - first) // study.settings.replicates
         if table is None or spent >= table.budget or worst >= table.q2:
             break
@@ -155,8 +158,7 @@ def run_surrogate(context: Context) -> None:
         keys.append(new_keys)
         runs = runs.joined(more)
     _say_if_short(study, worst, len(runs.u) - first)
-    history = np.array(growth)  # (rounds, blocks, 2)
-    records = [replace(record, growth=history[:, i]) for i, record in enumerate(records)]
+    records = _records(study, runs, model, np.array(growth))
     added = np.hstack(keys) if keys else np.empty((len(study.experiments), 0), dtype="U1")
     save_arrays(study.results / "surrogate.npz", {**model.arrays(), **vars(runs), "added": added})
     save_records(study.results / "emulation.npz", records)
@@ -194,56 +196,65 @@ def _run_at(context: Context, u: Array) -> tuple[Any, Runs]:
     return keys, _runs(np.repeat(u, study.settings.replicates, axis=0), observed)
 
 
-def _records(study: Study, runs: Runs, model: Joined) -> list[Emulation]:
-    """Say how well each observation is given by runs that it was not fitted to; each test has its own failures."""
+def _score(block: Block, runs: Runs, model: Joined) -> float:
+    """Return the Q2 of the worst single observation of a block, each over the runs that its own test has.
+
+    Squared errors and variances are summed over its numbers; those that do not vary are known and left out.
+    """
+    y = runs.y[:, block.columns]
+    squares, variances = (
+        np.nanmean(model.score.residuals[:, block.columns] ** 2, axis=0),
+        np.nanvar(y, axis=0),
+    )
+    varies = variances > _CONSTANT * np.nanmean(y**2, axis=0)
+    single = [(block.owners == owner) & varies for owner in np.unique(block.owners)]
+    return min(
+        float(1 - squares[mine].sum() / variances[mine].sum()) if mine.any() else 1.0 for mine in single
+    )
+
+
+def _records(study: Study, runs: Runs, model: Joined, growth: Array) -> list[Emulation]:
+    """Say how well each observation is given by runs that it was not fitted to.
+
+    ``growth`` (rounds, blocks, 2) holds the number of runs and the score of every round, the last being this one.
+    """
     x = study.model_space.from_unit(runs.u)
     answer = []
-    for block in blocks(study):
+    for i, block in enumerate(blocks(study)):
         good = runs.good[:, block.columns]
         rows = np.flatnonzero(good.any(axis=1))
         y, left_out = runs.y[rows][:, block.columns], model.score.residuals[rows][:, block.columns]
-        squares, variances = np.nanmean(left_out**2, axis=0), np.nanvar(y, axis=0)
-        varies = variances > _CONSTANT * np.nanmean(y**2, axis=0)
-        single = [_q2(squares[mine], variances[mine]) for mine in _owned(block, varies)]
         answer.append(
             Emulation(
                 series=block.series.name,
                 label=block.label,
                 xlabel=block.xlabel,
                 ylabel=block.ylabel,
-                q2=min(single),
+                q2=float(growth[-1, i, 1]),
                 failed=int((~good).sum(axis=0).max()),
                 worst=int(np.argmax(np.nansum(left_out**2, axis=1))),
-                poor=False,
                 method=_method(model, int(block.columns[0])),
                 x=block.x,
                 points=x[rows],
                 simulated=y,
                 predicted=y - left_out,
                 q2_points=model.score.q2[block.columns],
-                growth=np.empty((0, 2)),
+                growth=growth[:, i],
             )
         )
     return answer
 
 
-def _owned(block: Block, varies: Mask) -> list[Mask]:
-    """Return which numbers belong to each single observation; those that do not vary are known and left out."""
-    return [(block.owners == owner) & varies for owner in np.unique(block.owners)]
-
-
-def _q2(squares: Array, variances: Array) -> float:
-    return float(1 - squares.sum() / variances.sum()) if len(variances) else 1.0
-
-
 def load_emulations(study: Study) -> tuple[Emulation, ...]:
     """Read the records, judged by the file's threshold and under its labels, whatever these were at the fit."""
-    records = load_records(study.results / "emulation.npz", Emulation)
-    least = float(study.settings.surrogate.min_q2)
-    return tuple(
-        replace(record, poor=record.q2 < least, label=block.label, ylabel=block.ylabel)
-        for record, block in zip(records, blocks(study), strict=True)
-    )
+    records = relabelled(study, load_records(study.results / "emulation.npz", Emulation))
+    return tuple(replace(r, poor=r.q2 < study.settings.surrogate.min_q2) for r in records)
+
+
+def relabelled(study: Study, records: Sequence[Labelled]) -> tuple[Labelled, ...]:
+    """Return the records of all observations under the labels of the file, which make no stage stale."""
+    pairs = zip(records, blocks(study), strict=True)
+    return tuple(replace(record, label=block.label, ylabel=block.ylabel) for record, block in pairs)
 
 
 def _method(model: Joined, column: int) -> str:

@@ -8,13 +8,14 @@ enough to have a batch door, are sampled. Regression reads the runs of the desig
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from tamis.design import sobol
 from tamis.errors import SimulationError, StudyError, TamisWarning
-from tamis.inference.likelihood import answers
+from tamis.inference.likelihood import means
 from tamis.propagation import fosm, fosm_conditions
 from tamis.sensitivity import Intervals, bootstrap, regression, sampled
 from tamis.simulation import batched
@@ -22,7 +23,7 @@ from tamis.space import Space
 from tamis.study.artifacts import Influence, load_records, save_records
 from tamis.study.build import Study
 from tamis.study.context import Context
-from tamis.study.emulation import Runs, blocks, design_runs, load_runs, load_surrogate
+from tamis.study.emulation import Runs, blocks, design_runs, load_runs, load_surrogate, relabelled
 from tamis.study.layout import size
 from tamis.study.schema import SensitivityTable
 from tamis.surrogates.joined import Joined, Part
@@ -96,11 +97,7 @@ def run_sensitivity(context: Context) -> None:
 
 def load_influences(study: Study) -> tuple[Influence, ...]:
     """Read the records, under the labels of the file."""
-    records = load_records(study.results / "sensitivity.npz", Influence)
-    return tuple(
-        replace(record, label=block.label, ylabel=block.ylabel)
-        for record, block in zip(records, blocks(study), strict=True)
-    )
+    return relabelled(study, load_records(study.results / "sensitivity.npz", Influence))
 
 
 def _nothing(m: int) -> Intervals:
@@ -159,11 +156,8 @@ def _sampled(context: Context, model: Joined | None, rng: Generator) -> tuple[In
     forwards = [study.forward(e) for e in study.experiments]
     needs = {name for forward in forwards for name in forward.needs}
     if batched(study.simulator, needs):
-
-        def simulate(u: Array) -> Array:
-            return np.hstack([found.mean for found in answers(space, forwards, space.from_unit(u))])
-
-        return sampled(simulate, space.dim, n=n, rng=rng), "simulator, by sampling"
+        found = sampled(lambda u: means(space, forwards, space.from_unit(u)), space.dim, n=n, rng=rng)
+        return found, "simulator, by sampling"
     assert model is not None  # otherwise the study was refused when it was built
     return sampled(lambda u: model.predict(u).mean, space.dim, n=n, rng=rng), "surrogate, by sampling"
 
@@ -193,12 +187,9 @@ def _importance(context: Context) -> Array:
     if broken:
         warnings.warn(f"Sensitivity: {' '.join(broken)}", TamisWarning, stacklevel=2)
     forwards = [context.forward(e) for e in study.experiments]
-
-    def simulate(x: Array) -> Array:
-        return np.hstack([found.mean for found in answers(space, forwards, x)])
-
+    options: Any = {"bounds": prior_bounds(space), "names": space.names}
     try:
-        return fosm(simulate, mean, covariance, bounds=prior_bounds(space), names=space.names).importance
+        return fosm(lambda x: means(space, forwards, x), mean, covariance, **options).importance
     except SimulationError as error:
         warnings.warn(f"Sensitivity: no FOSM importance factors: {error}.", TamisWarning, stacklevel=2)
         return np.full((space.dim, sum(size(e.observations) for e in study.experiments)), np.nan)

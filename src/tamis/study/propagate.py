@@ -11,12 +11,13 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tamis.errors import SimulationError, StudyError, TamisError, TamisWarning
-from tamis.inference.likelihood import answers
+from tamis.inference.likelihood import answers, means
 from tamis.inference.posterior import Posterior
 from tamis.prediction import with_error
 from tamis.propagation import (
@@ -84,9 +85,6 @@ def _propagate(
     def simulate(x: Array) -> Array:
         return np.hstack([with_error(found, errors) for found in answers(space, forwards, x)])[:, columns]
 
-    def mean(x: Array) -> Array:
-        return np.hstack([found.mean for found in answers(space, forwards, x)])[:, columns]
-
     found = monte_carlo(
         draw,
         simulate,
@@ -102,7 +100,9 @@ def _propagate(
     at = [(block, i) for block in numbers for i in range(len(block.columns))]
     source = "prior" if rows is None else "posterior"
     # surfaces follow the model; the error of a surrogate, drawn at each point, no surface can follow
-    smooth = mean(found.x) if table.surface and series.emulate else found.y
+    smooth = found.y
+    if series.emulate and table.surface:
+        smooth = means(space, forwards, found.x)[:, columns]
     x = found.x[:, inputs]
     return [
         _record(
@@ -128,16 +128,13 @@ def _fosm(
         return None
     space = study.model_space
     forwards = [forward for _, forward in terms(context, series, model)]
-
-    def simulate(x: Array) -> Array:
-        return np.hstack([found.mean for found in answers(space, forwards, x)])[:, columns]
-
     try:
         mean, covariance = prior_moments(space) if rows is None else _moments(rows)
         broken = fosm_conditions(space, mean, covariance, prior=rows is None)
         if broken:
             warnings.warn(f"Propagation: {' '.join(broken)}", TamisWarning, stacklevel=2)
-        return fosm(simulate, mean, covariance, bounds=prior_bounds(space), names=space.names)
+        options: Any = {"bounds": prior_bounds(space), "names": space.names}
+        return fosm(lambda x: means(space, forwards, x)[:, columns], mean, covariance, **options)
     except (SimulationError, StudyError) as error:
         warnings.warn(f"Propagation: {series.name}: no FOSM: {error}.", TamisWarning, stacklevel=2)
         return None

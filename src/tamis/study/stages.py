@@ -87,9 +87,9 @@ def run(
             if current.get("surrogate"):
                 added = _keys(study, "surrogate", "added")
                 if _lost(store, added) or (retry_failed and _any_failed(store, added)):
-                    _reopen(study, current, "surrogate")
+                    _reopen(study, manifest, current, "surrogate")
         if retry_failed and current.get("posterior") and _any_failed(store, _keys(study, "sampled", "keys")):
-            _reopen(study, current, "posterior")
+            _reopen(study, manifest, current, "posterior")
         for stage, is_current in current.items():
             if is_current and not (retry_failed and stage == "runs"):
                 continue
@@ -113,9 +113,7 @@ def run(
             if (
                 stage == "runs" and before and before != _content(folder, stage)
             ):  # runs retried, another outcome
-                _reopen(study, current, "observables")
-                for later in STAGES[STAGES.index("observables") :]:
-                    manifest["stages"].pop(later, None)
+                _reopen(study, manifest, current, "observables")
             with replacing(folder / "manifest.json") as stream:
                 stream.write(json.dumps(manifest, indent=1).encode())
     return results(study, manifest)
@@ -229,9 +227,15 @@ def _warn_unobserved(experiment: Experiment, runs: list[Run], store: RunStore, *
         warnings.warn(f"{experiment.name}: {text}", TamisWarning, stacklevel=2)
 
 
-def _reopen(study: Study, current: dict[Stage, bool], first: Stage) -> None:
-    """Have a stage and all after it done again; what a sampler has begun stood on the old outcome."""
-    current |= {stage: False for stage in STAGES[STAGES.index(first) :] if stage in current}
+def _reopen(study: Study, manifest: dict[str, Any], current: dict[Stage, bool], first: Stage) -> None:
+    """Have a stage and all after it done again, by a later run if this one is cut short.
+
+    What a sampler has begun stood on the old outcome.
+    """
+    for stage in STAGES[STAGES.index(first) :]:
+        manifest.get("stages", {}).pop(stage, None)
+        if stage in current:
+            current[stage] = False
     for passing in (*study.results.glob("checkpoint-*.npz"), *study.results.glob("sampled-*.txt")):
         passing.unlink()
 
