@@ -39,6 +39,8 @@ def main() -> int:
         ("campaign.py", []),
         ("pce.py", ["--large", *peers]),
         ("kriging.py", peers),
+        ("samplers.py", []),
+        ("trajectories.py", []),
     )
     for script, arguments in scripts:
         title = (ast.get_docstring(ast.parse((HERE / script).read_text())) or "").split("\n")[0].rstrip(".")

@@ -15,18 +15,29 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln, logsumexp, ndtr, ndtri
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A prior, standard normal or uniform in a box, and a log-likelihood of (n, d) points."""
+    """A prior, standard normal or uniform in a box, and a log-likelihood of (n, d) points.
+
+    Where modes matter, `cell` says in which part of the posterior each point lies, -1 for none, and `shares` holds the
+    parts' masses.
+    """
 
     name: str
     dim: int
     box: tuple[float, float] | None  # None: standard normal
     loglike: Callable[[np.ndarray], np.ndarray]
     log_evidence: float
+    cell: Callable[[np.ndarray], np.ndarray] | None = None
+    shares: np.ndarray | None = None
+
+    def found(self, x: np.ndarray) -> np.ndarray:
+        """Share of the points in each part, that which is due being 1."""
+        cell = self.cell(x)
+        return np.bincount(cell[cell >= 0], minlength=len(self.shares)) / len(x) / self.shares
 
     @property
     def space(self) -> Any:
@@ -93,8 +104,17 @@ def banana() -> Problem:
         bend = (x[:, 1] - x[:, 0] ** 2) / 0.1
         return -0.5 * (x[:, 0] ** 2 + bend**2) - math.log(2 * math.pi * 0.1)
 
+    edges = ndtri(np.arange(1, 6) / 6)
     # |x1| > 5, where the parabola leaves the box: 6e-7 of the mass
-    return Problem("banana, 2-D", 2, (-25.0, 25.0), loglike, -2 * math.log(50.0))
+    return Problem(
+        "banana, 2-D",
+        2,
+        (-25.0, 25.0),
+        loglike,
+        -2 * math.log(50.0),
+        lambda x: np.searchsorted(edges, x[:, 0]),
+        np.full(6, 1 / 6),
+    )
 
 
 def shells(d: int) -> Problem:
@@ -116,7 +136,83 @@ def shells(d: int) -> Problem:
         ]
         return np.logaddexp(*each)
 
-    return Problem(f"two shells, {d}-D", d, (-half, half), loglike, float(log_evidence))
+    def cell(x: np.ndarray) -> np.ndarray:
+        return 2 * (x[:, 0] > 0) + (x[:, 1] > 0)  # which shell, and which side of it
+
+    return Problem(
+        f"two shells, {d}-D", d, (-half, half), loglike, float(log_evidence), cell, np.full(4, 1 / 4)
+    )
+
+
+def eggbox() -> Problem:
+    """Eighteen peaks of height exp(243) in a square (Feroz, Hobson & Bridges 2009, section 6.1).
+
+    The evidence by the midpoint rule: the likelihood is even about every edge of the square, so that its periodic
+    continuation is smooth and the rule converges faster than any power. Two peaks lie in corners, eight on edges.
+    """
+    side = 10 * math.pi
+
+    def loglike(x: np.ndarray) -> np.ndarray:
+        return (2 + np.cos(x[:, 0] / 2) * np.cos(x[:, 1] / 2)) ** 5
+
+    wave = np.cos((np.arange(2000) + 0.5) / 2000 * side / 2)
+    log_evidence = 243 + math.log(np.exp((2 + np.outer(wave, wave)) ** 5 - 243).mean())
+    place = np.array([(i, j) for i in range(6) for j in range(6) if (i + j) % 2 == 0])
+    inside = np.where((place == 0) | (place == 5), 0.5, 1.0).prod(axis=1)
+    number = np.full((6, 6), -1)
+    number[tuple(place.T)] = np.arange(18)
+
+    def cell(x: np.ndarray) -> np.ndarray:
+        return number[tuple(np.rint(x / (2 * math.pi)).astype(int).T)]
+
+    return Problem("eggbox, 2-D", 2, (0.0, side), loglike, log_evidence, cell, inside / inside.sum())
+
+
+def donut() -> Problem:
+    """A ring of radius 5 and width 0.05, six hundred times as long as wide; the evidence in closed form.
+
+    The integral of 2 pi r exp(-(r - R)^2 / (2 w^2)) over r > 0 is 2 pi R w sqrt(2 pi), but for exp(-5000).
+    """
+    radius, width, half, sectors = 5.0, 0.05, 10.0, 12
+
+    def loglike(x: np.ndarray) -> np.ndarray:
+        return -0.5 * ((np.linalg.norm(x, axis=1) - radius) / width) ** 2
+
+    def cell(x: np.ndarray) -> np.ndarray:
+        turn = np.arctan2(x[:, 1], x[:, 0]) / (2 * math.pi) + 0.5
+        return np.minimum((sectors * turn).astype(int), sectors - 1)
+
+    log_evidence = math.log(2 * math.pi * radius * width * math.sqrt(2 * math.pi)) - 2 * math.log(2 * half)
+    return Problem("donut, 2-D", 2, (-half, half), loglike, log_evidence, cell, np.full(sectors, 1 / sectors))
+
+
+def funnel(d: int) -> Problem:
+    """Neal's funnel (2003, 10.1214/aos/1056562461): v normal of sd 3, the others normal of variance exp(v).
+
+    The box holds all of v and cuts the others where v is large: the evidence by quadrature of v.
+    """
+    half = 30.0
+
+    def loglike(x: np.ndarray) -> np.ndarray:
+        v, rest = x[:, 0], (x[:, 1:] ** 2).sum(axis=1)
+        constant = 0.5 * d * math.log(2 * math.pi) + math.log(3)
+        return -0.5 * (v**2 / 9 + rest * np.exp(-v) + (d - 1) * v) - constant
+
+    v = np.linspace(-half, half, 20001)
+    inside = (1 - 2 * ndtr(-half * np.exp(-v / 2))) ** (d - 1)
+    mass = np.exp(-(v**2) / 18) / (3 * math.sqrt(2 * math.pi)) * inside
+    cumulated = np.cumsum(mass) / mass.sum()
+    edges = np.interp(np.arange(1, 5) / 5, cumulated, v)
+    log_evidence = math.log(np.trapezoid(mass, v)) - d * math.log(2 * half)
+    return Problem(
+        f"funnel, {d}-D",
+        d,
+        (-half, half),
+        loglike,
+        log_evidence,
+        lambda x: np.searchsorted(edges, x[:, 0]),
+        np.full(5, 1 / 5),
+    )
 
 
 KNOWN = (linear, two_modes, peaked)
@@ -146,3 +242,56 @@ def steel(model: str) -> tuple[Any, Callable[[np.ndarray], np.ndarray], dict[str
 
     exact = json.loads(Path(DATA / "steel_quadrature.json").read_text())[model]["fine"]
     return space, loglike, exact
+
+
+def decay() -> tuple[Any, Callable[..., np.ndarray], Callable[..., np.ndarray]]:
+    """A decaying exponential measured at eight times: space, simulator of measurements and log-likelihood of each row.
+
+    Rate, amplitude and standard deviation of the errors are unknown; their posterior is bent and skewed.
+    """
+    import tamis
+
+    space = tamis.Space(
+        (
+            tamis.Parameter("rate", tamis.lognormal(1.0, 0.8)),
+            tamis.Parameter("amplitude", tamis.uniform(0.5, 3.0)),
+            tamis.Parameter("sd", tamis.lognormal(0.2, 0.5)),
+        )
+    )
+    time = np.linspace(0.25, 2.0, 8)
+
+    def model(x: np.ndarray) -> np.ndarray:
+        return x[:, 1:2] * np.exp(-x[:, :1] * time)
+
+    def simulate(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        return model(x) + x[:, 2:] * rng.standard_normal((len(x), len(time)))
+
+    def loglike(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        square = ((y - model(x)) ** 2).sum(axis=1) / x[:, 2] ** 2
+        return -0.5 * square - len(time) * np.log(x[:, 2] * math.sqrt(2 * math.pi))
+
+    return space, simulate, loglike
+
+
+def line() -> tuple[Any, Callable[..., np.ndarray], Callable[..., np.ndarray]]:
+    """A straight line measured at six places with known errors, as `decay`.
+
+    The priors are uniform and cut the posterior; the log-likelihood is a quadratic of the parameters.
+    """
+    import tamis
+
+    space = tamis.Space(
+        (
+            tamis.Parameter("level", tamis.uniform(0.0, 1.0)),
+            tamis.Parameter("slope", tamis.uniform(-1.0, 1.0)),
+        )
+    )
+    place, sd = np.linspace(0.0, 1.0, 6), 0.4
+
+    def simulate(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        return x[:, :1] + x[:, 1:] * place + sd * rng.standard_normal((len(x), len(place)))
+
+    def loglike(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return -0.5 * ((y - x[:, :1] - x[:, 1:] * place) ** 2).sum(axis=1) / sd**2
+
+    return space, simulate, loglike

@@ -15,7 +15,7 @@ MODULES = sorted(SRC.rglob("*.py"))
 
 ROWS = [
     {"types", "errors", "files", "sources", "jit", "processes", "_version"},
-    {"simulation", "experiment", "observables", "noise", "space", "design", "marginals"},
+    {"simulation", "experiment", "observables", "noise", "gaussians", "space", "design", "marginals"},
     {"keys", "store", "archive", "worker", "pool", "campaign", "cluster", "adapters"},
     {"surrogates"},
     {"inference", "prediction", "propagation", "fragility", "sensitivity"},
@@ -25,6 +25,7 @@ ROWS = [
 WITHIN_ROW = {
     ("experiment", "observables"),
     ("experiment", "noise"),
+    ("noise", "gaussians"),
     ("space", "marginals"),
     ("campaign", "store"),
     ("campaign", "worker"),

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import tamis
+from tamis.study.artifacts import Candidate, load_records
 from tamis.study.build import Study
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -101,6 +102,41 @@ def test_slow_simulator_with_a_surrogate(tmp_path):
 
 
 @pytest.mark.example
+def test_groups_of_data(tmp_path):
+    folder = copied("05_groups", tmp_path)
+    done = subprocess.run([*TAMIS, "run", "all.toml"], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    check(folder, tomllib.loads((folder / "expected.toml").read_text()))
+    runs = sorted(path.name for path in (folder / "runs").glob("*/*.npz"))
+
+    # data taken to be exact: a posterior that covers none of them, said in red, and exit code 1
+    done = subprocess.run([*TAMIS, "run", "exact.toml"], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "!! 520 kJ, Top (and 7 other observations): an error of 1e-10 is assumed" in done.stdout
+    assert "covers 0 of 24 measurements" in done.stdout
+    assert sorted(path.name for path in (folder / "runs").glob("*/*.npz")) == runs
+
+
+@pytest.mark.example
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "parts"), [("energy", 2), ("point", 8)])
+def test_parts_of_the_data(tmp_path, name, parts):
+    folder = copied("05_groups", tmp_path)
+    done = subprocess.run([*TAMIS, "run", f"{name}.toml"], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert f"{parts} parts of the data were calibrated alone" in done.stdout
+    assert len(list((folder / "results" / name).glob("*/report.html"))) == parts
+
+
+@pytest.mark.example
+def test_suspension_from_its_log_likelihood(tmp_path):
+    folder = copied("06_suspension", tmp_path)
+    done = subprocess.run([*TAMIS, "run", "study.toml"], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    check(folder, tomllib.loads((folder / "expected.toml").read_text()))
+
+
+@pytest.mark.example
 def test_steel_contact(tmp_path):
     folder = copied("10_steel_contact", tmp_path)
     studies = ["m1.toml", "m2.toml", "m3.toml"]
@@ -113,5 +149,15 @@ def test_steel_contact(tmp_path):
     assert evidence["m2"] > evidence["m3"] > evidence["m1"]
     # M1 and M2 are M3 with the exponent held: both routes to the Bayes factor agree
     assert [(c["inner"], c["agrees"]) for c in record["nested"]] == [("m1", True), ("m2", True)]
+    found = load_records(folder / "results/m2/next.npz", Candidate)
+    ranked = sorted(found, key=lambda candidate: -candidate.gain)
+    assert [c.x for c in ranked[:4]] == [
+        2.0,
+        4.0,
+        6.0,
+        8.0,
+    ]  # angles below 10 degrees separate the modes of k_t
+    k_t = Study.load(folder / "m2.toml").space.index("k_t")
+    assert ranked[0].narrowing[k_t] == max(ranked[0].narrowing) > 0.4
     report = (folder / "results/compare-m1-m2-m3/report.html").read_text()
     assert "15.46" in report and "22.41" in report  # the published evidences stand beside ours

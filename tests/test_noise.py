@@ -7,11 +7,16 @@ import pytest
 from scipy.stats import multivariate_normal
 
 import tamis
-from tamis.noise import Correlated, Gaussian, Known, Relative, Sum, check_noise
+from tamis.noise import Correlated, Covariance, Gaussian, Known, LowRank, Relative, Sum, check_noise
 from tamis.types import Gauss
 
 COORD = np.linspace(0.0, 1.0, 4)
 N = 20_000
+HALF = np.array([[0.3, 0.1, 0.0, 0.2], [0.0, 0.4, 0.1, 0.0], [0.1, 0.0, 0.2, 0.1], [0.0, 0.1, 0.1, 0.3]])
+MATRIX = HALF @ HALF.T
+BIAS = np.array([0.5, -0.2, 0.0, 0.1])
+MODES = np.array([[0.4, 0.3, 0.2, 0.1], [0.0, 0.2, -0.3, 0.1]])
+LOWRANK = LowRank(BIAS, MODES, 0.05)
 MODELS = [
     (Known(0.1), {}),
     (Known((0.1, 0.2, 0.3, 0.4)), {}),
@@ -21,6 +26,11 @@ MODELS = [
     (Relative(variance="v", of="model"), {"v": 0.01}),
     (Correlated(length="l", sd="s"), {"l": 0.5, "s": 0.3}),
     (Sum((Known(0.1), Relative(sd=0.2, of="model"), Correlated(length=0.5, variance="v"))), {"v": 0.2}),
+    (Covariance(MATRIX), {}),
+    (Covariance(MATRIX, scale="s"), {"s": 1.7}),
+    (LOWRANK, {}),
+    (LowRank(BIAS, MODES, (0.05, 0.1, 0.02, 0.3)), {}),
+    (Sum((LOWRANK, Covariance(MATRIX, scale="s"), Gaussian(sd="t"))), {"s": 1.7, "t": 0.1}),
 ]
 
 
@@ -28,6 +38,11 @@ MODELS = [
 @pytest.mark.parametrize(("noise", "theta"), MODELS, ids=lambda v: type(v).__name__)
 def test_contract(noise, theta):
     check_noise(noise, {name: np.full(N, value) for name, value in theta.items()}, COORD)
+
+
+@pytest.mark.statistical  # as above
+def test_contract_of_a_projection():
+    check_noise(LowRank(BIAS, MODES, 0.0), {}, None, freedom=2)
 
 
 def brute(y, mean, var, noise_covariance):
@@ -157,7 +172,7 @@ ABSCISSA = np.array([0.0, 0.1, 0.35, 0.2, 0.9, 1.0, 0.6])  # neither sorted nor 
 @pytest.mark.parametrize("lengths", [(), (0.3,), (0.3, 0.05)])
 @pytest.mark.parametrize("missing", [(), (2, 5)])
 def test_all_errors_at_once(r, k, lengths, missing, monkeypatch):
-    monkeypatch.setattr("tamis.noise._CHUNK", 2 * 7 * (k + 1))  # two points at a time
+    monkeypatch.setattr("tamis.gaussians._CHUNK", 2 * 7 * (k + 1))  # two points at a time
     rng = np.random.default_rng(r)
     n, m = 5, len(ABSCISSA)
     y, mean, modes = rng.normal(size=(r, m)), rng.normal(size=(n, m)), rng.normal(size=(k, m))
@@ -245,3 +260,132 @@ def test_many_modes_of_a_long_signal_take_little_memory(noise):
     tracemalloc.stop()
     # 3.2 MB each: the modes, those whitened for one point, and a copy of these for a product
     assert peak < 20e6
+
+
+FULL = [
+    (Covariance(MATRIX), np.zeros(4), MATRIX),
+    (Covariance(MATRIX.tolist(), scale=2.5), np.zeros(4), 2.5 * MATRIX),
+    (LOWRANK, BIAS, MODES.T @ MODES + 0.05 * np.eye(4)),
+    (Sum((Covariance(MATRIX), Known(0.3))), np.zeros(4), MATRIX + 0.09 * np.eye(4)),
+    (Sum((LOWRANK, Covariance(MATRIX))), BIAS, MODES.T @ MODES + 0.05 * np.eye(4) + MATRIX),
+    (Sum((LowRank(BIAS, MODES, 0.0), Known(0.3))), BIAS, MODES.T @ MODES + 0.09 * np.eye(4)),
+    (
+        Sum((LOWRANK, LOWRANK, Correlated(length=0.5, sd=0.3))),
+        2 * BIAS,
+        2 * (MODES.T @ MODES + 0.05 * np.eye(4)) + 0.09 * np.exp(-np.abs(COORD[:, None] - COORD) / 0.5),
+    ),
+]
+
+
+@pytest.mark.parametrize("r", [1, 3])
+@pytest.mark.parametrize("missing", [(), (1,)])
+@pytest.mark.parametrize("surrogate", ["none", "var", "modes"])
+@pytest.mark.parametrize(("noise", "bias", "covariance"), FULL, ids=lambda v: type(v).__name__)
+def test_given_covariances_and_modes(noise, bias, covariance, surrogate, missing, r):
+    rng = np.random.default_rng(r)
+    n = 3
+    y, mean, keep = rng.normal(size=(r, 4)), rng.normal(size=(n, 4)), np.setdiff1d(np.arange(4), missing)
+    y[:, missing] = np.nan
+    var = rng.uniform(0.1, 0.5, (n, 4)) if surrogate != "none" else np.zeros((n, 4))
+    modes, weight = rng.normal(size=(2, 4)), rng.uniform(0.1, 0.5, (n, 2)) * (surrogate == "modes")
+    model = Gauss(mean, var, modes, weight) if surrogate == "modes" else Gauss(mean, var)
+    found = noise.loglike(y, model, {}, COORD)
+    part = np.ix_(keep, keep)
+    for i in range(n):
+        common = np.diag(var[i]) + modes.T @ np.diag(weight[i]) @ modes
+        full = np.kron(np.ones((r, r)), common[part]) + np.kron(np.eye(r), covariance[part])
+        exact = multivariate_normal(np.tile((mean[i] + bias)[keep], r), full).logpdf(y[:, keep].ravel())
+        assert found[i] == pytest.approx(exact, rel=1e-10)  # round-off of well-conditioned factors
+
+
+@pytest.mark.parametrize("r", [1, 3])
+@pytest.mark.parametrize("missing", [(), (1,)])
+@pytest.mark.parametrize("surrogate", ["none", "var", "modes"])
+def test_without_a_residual_the_coefficients_are_judged(surrogate, missing, r):
+    # B.7: xi = A+ (y - mean) is standard normal; the surrogate's covariance K becomes A+ K A+'
+    rng = np.random.default_rng(r)
+    y, mean, keep = rng.normal(size=(r, 4)), rng.normal(size=(2, 4)), np.setdiff1d(np.arange(4), missing)
+    y[:, missing] = np.nan
+    var = rng.uniform(0.1, 0.5, (2, 4)) if surrogate == "var" else np.zeros((2, 4))
+    modes, weight = rng.normal(size=(3, 4)), rng.uniform(0.1, 0.5, (2, 3)) * (surrogate == "modes")
+    model = Gauss(mean, var, modes, weight) if surrogate == "modes" else Gauss(mean, var)
+    found = LowRank(BIAS, MODES, 0.0).loglike(y, model, {}, None)
+    onto = np.linalg.pinv(MODES[:, keep].T)  # (k, m)
+    for i in range(2):
+        common = onto @ (np.diag(var[i]) + modes.T @ np.diag(weight[i]) @ modes)[np.ix_(keep, keep)] @ onto.T
+        full = np.kron(np.ones((r, r)), common) + np.eye(2 * r)
+        xi = (y - BIAS - mean[i])[:, keep] @ onto.T
+        exact = multivariate_normal(np.zeros(2 * r), full).logpdf(xi.ravel())
+        assert found[i] == pytest.approx(exact, rel=1e-10)
+
+
+def test_only_a_residual_tells_misfits_outside_the_modes_apart():
+    outside = np.linalg.svd(MODES)[2][2]  # orthogonal to both modes
+    y = np.tile(BIAS + MODES[0], (1, 1))
+    model = Gauss(np.array([np.zeros(4), 10 * outside]), np.zeros((2, 4)))
+    projected = LowRank(BIAS, MODES, 0.0).loglike(y, model, {}, None)
+    assert projected[0] == pytest.approx(projected[1], rel=1e-12)  # round-off
+    whole = LOWRANK.loglike(y, model, {}, None)
+    assert whole[0] - whole[1] == pytest.approx(0.5 * 10**2 / 0.05, rel=1e-12)
+
+
+def test_errors_given_by_arrays_can_be_compared():
+    assert Covariance(MATRIX) == Covariance(MATRIX.tolist())
+    assert Covariance(MATRIX) != Covariance(MATRIX, scale="s")
+    assert LowRank(BIAS, MODES, 0.05) == LOWRANK
+    assert LowRank(BIAS, 2 * MODES, 0.05) != LOWRANK
+    assert Known(0.1) != LOWRANK and LOWRANK != 3
+    assert Sum((LOWRANK, Known(0.1))) == Sum((LowRank(BIAS, MODES, 0.05), Known(0.1)))
+    assert not LOWRANK.white and not Covariance(MATRIX).white and not Sum((Known(0.1), LOWRANK)).white
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Covariance(np.ones((2, 3))), r"square .* found shape \(2, 3\)"),
+        (lambda: Covariance([[1.0, np.nan], [np.nan, 1.0]]), "of numbers"),
+        (lambda: Covariance([[1.0, 0.5], [0.4, 1.0]]), "symmetric"),
+        (lambda: Covariance([[1.0, 2.0], [2.0, 1.0]]), "eigenvalue -1"),
+        (lambda: Covariance([[-1.0, 0.0], [0.0, 1.0]]), "eigenvalue -1"),
+        (lambda: LowRank(BIAS, MODES[:, :3], 0.1), r"found mean \(4,\), modes \(2, 3\)"),
+        (lambda: LowRank(BIAS, MODES, (0.1, 0.1)), r"residual \(2,\)"),
+        (lambda: LowRank(BIAS * np.nan, MODES, 0.1), "NaN"),
+        (lambda: LowRank(BIAS, MODES, -0.1), "above zero"),
+        (lambda: LowRank(BIAS, MODES, (0.1, 0.1, 0.0, 0.1)), "above zero"),
+        (lambda: LowRank(BIAS, np.empty((0, 4)), 0.0), "at least one"),
+        (lambda: LowRank(BIAS, np.ones((2, 4)), 0.0), "independent of each other"),
+    ],
+)
+def test_arrays_that_are_no_errors_are_refused(make, words):
+    with pytest.raises(tamis.StudyError, match=words):
+        make()
+
+
+def test_errors_of_another_size_are_refused():
+    model = Gauss(np.zeros((1, 3)), np.zeros((1, 3)))
+    for noise in (Covariance(MATRIX), LOWRANK, LowRank(BIAS, MODES, 0.0), Sum((Known(0.1), LOWRANK))):
+        with pytest.raises(tamis.StudyError, match="made for 4 measurements, found 3"):
+            noise.loglike(np.zeros((1, 3)), model, {}, None)
+        with pytest.raises(tamis.StudyError, match="made for 4 measurements, found 3"):
+            noise.draw(np.zeros((1, 3)), {}, None, np.random.default_rng(0))
+    few = np.array([[1.0, np.nan, np.nan, np.nan]])
+    with pytest.raises(tamis.StudyError, match="1 measurements do not determine 2 modes"):
+        LowRank(BIAS, MODES, 0.0).loglike(few, Gauss(np.zeros((1, 4)), np.zeros((1, 4))), {}, None)
+
+
+def test_nothing_measured_says_nothing():
+    model = Gauss(np.zeros((2, 4)), np.zeros((2, 4)))
+    for noise in (Covariance(MATRIX), LOWRANK):
+        assert noise.loglike(np.full((1, 4), np.nan), model, {}, None) == pytest.approx(0.0, abs=0)
+
+
+def test_modes_of_the_noise_and_of_a_surrogate_take_no_matrices_of_the_signal():
+    # 50 points, 2000 instants, 20 modes in all: full matrices would take 32 MB each
+    rng = np.random.default_rng(0)
+    noise = LowRank(np.zeros(2000), rng.normal(size=(10, 2000)), 0.1)
+    model = Gauss(np.zeros((50, 2000)), np.ones((50, 2000)), rng.normal(size=(10, 2000)), np.ones((50, 10)))
+    tracemalloc.start()
+    noise.loglike(rng.normal(size=(1, 2000)), model, {}, None)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 16e6  # half of one

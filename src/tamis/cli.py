@@ -26,6 +26,7 @@ a first walk:
   tamis check study.toml        is it right, and what will it cost?
   tamis run study.toml          calibrate, predict, report; Ctrl-C and the same command goes on
   tamis compare a.toml b.toml   weigh models of the same measurements against each other
+  tamis next study.toml         which experiment would teach most?
 
 exit codes: 0 done, 1 the computation says no, 2 the request was wrong, 130 interrupted and resumable
 """
@@ -117,6 +118,19 @@ def _parser() -> argparse.ArgumentParser:
         "Weigh studies of the same measurements: evidence, probabilities, mixed prediction.",
     )
     sub.add_argument("studies", type=Path, metavar="STUDY", nargs="+")
+    _common(sub)
+
+    sub = add(
+        "next",
+        next_,
+        "Rank the experiments of [[next]] tables by what each is expected to teach.",
+    )
+    sub.epilog = (
+        "a [[next]] table has a name, conditions or a sweep, and observe with the error a measurement would have; "
+        "the gain is the information, in nats, that the experiment is expected to add to the posterior"
+    )
+    sub.add_argument("study", type=Path, metavar="STUDY")
+    sub.add_argument("--top", type=int, default=10, metavar="N", help="rows to print (default: 10)")
     _common(sub)
 
     sub = add("sim", sim, "List the simulators, describe one, or run it once.")
@@ -313,20 +327,19 @@ def gc(arguments: argparse.Namespace) -> int:
 
 def report(arguments: argparse.Namespace) -> int:
     """Rebuild the report alone."""
-    from tamis.report.page import write_report
     from tamis.study.build import build
     from tamis.study.reader import read, up_to_date
-    from tamis.study.stages import results
+    from tamis.study.stages import results, write_report
     from tamis.summary import shown
 
     raw = read(arguments.study)
-    stale = [stage for stage, current in up_to_date(raw, "propagation").items() if not current]
+    stale = [stage for stage, current in up_to_date(raw, "next").items() if not current]
     if stale:
         raise StudyError(
             f"{raw.path.name}: {stale[0]} is not up to date; `tamis run {arguments.study}` first"
         )
     found = results(build(raw))
-    write_report(found, found.folder / "report.html")
+    write_report(found)
     print(f"report: {shown(found.folder / 'report.html')}")
     return DONE
 
@@ -349,6 +362,27 @@ def compare(arguments: argparse.Namespace) -> int:
             raise TamisError("a file changed during the comparison; run the same command again")
     print_comparison(record, comparison_folder(raws), as_json=arguments.json)
     return COMPUTATION_SAYS_NO if any(worry["unsound"] for worry in record["worries"]) else DONE
+
+
+def next_(arguments: argparse.Namespace) -> int:
+    """Rank possible experiments."""
+    from tamis.study.build import build
+    from tamis.study.reader import read
+    from tamis.study.stages import run as run_stages
+    from tamis.summary import print_candidates
+    from tamis.terminal import reporting
+
+    raw = read(arguments.study)
+    if not raw.tables_of("next"):
+        raise StudyError(
+            f'{raw.path.name} has no [[next]] table; add one for each possible experiment: name = "...", '
+            "conditions = {...} or sweep = {...}, observe = [...] with the noise a measurement would have"
+        )
+    study = build(raw)
+    with _executor(arguments, raw) as executor, reporting(arguments.json) as progress:
+        results = run_stages(study, "next", executor=executor, progress=progress)
+    print_candidates(results, arguments.top, as_json=arguments.json)
+    return COMPUTATION_SAYS_NO if any(worry.unsound for worry in results.worries) else DONE
 
 
 def sim(arguments: argparse.Namespace) -> int:

@@ -28,6 +28,7 @@ class Observation:
     noise: Noise
     coord: Array | None = None
     label: str = ""
+    group: str = ""  # which data it is calibrated with where a study is split; its label if empty
 
     @property
     def size(self) -> int:

@@ -1,7 +1,9 @@
 """Error models: what may lie between a measurement and the model's answer.
 
-Every model here is Gaussian with zero mean. It says what it adds to the covariance of one test, as a diagonal
-(`variances`) or as errors that fade along the abscissa (`colours`); the density is written once, in `loglike`.
+Every model here is Gaussian. It says what it adds to the covariance of one test: a diagonal (`variances`), errors that
+fade along the abscissa (`colours`), a full matrix (`matrices`), or a few shapes of random size (`shapes`); and its mean
+(`bias`), which is zero but for `LowRank`. The density is written once, in `loglike`.
+
 The error of a surrogate is common to all replicates of a test while the noise is new in each, so with r
 replicates of noise covariance S and surrogate covariance K
 
@@ -9,29 +11,23 @@ replicates of noise covariance S and surrogate covariance K
 
 r = 1 is the usual case, where only the first term is left.
 
-The error of an emulated signal runs along k modes, so that K = diag(var) + modes' weight modes. No m by m matrix is
-needed for it: dividing the noise out of the residual and out of the modes leaves a problem of k unknowns. White noise
-is divided out instant by instant; an error that fades exponentially, by a filter along the abscissa. Only several
-fading errors at once take full matrices.
+How such densities are computed is told in `tamis.gaussians`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
 import numpy as np
 
 from tamis.errors import StudyError
-from tamis.types import Array, Gauss, Generator
+from tamis.gaussians import Colour, Matrix, Spread, independent, log_density, replicated
+from tamis.types import Array, Gauss, Generator, Mask
 
 Theta = Mapping[str, Array]
-Colour = tuple[Array, Array]  # variance and length of an exponentially fading error
-Density = Callable[[Array, float, float], Array]
-_CHUNK = 200_000  # numbers of a stack of matrices held at once
-_KEPT = 1e-8  # of a number that must be left after subtractions: half of its digits
 
 
 class Noise(Protocol):
@@ -54,12 +50,15 @@ class Noise(Protocol):
     def draw(self, mean: Array, theta: Theta, coord: Array | None, rng: Generator) -> Array:
         """Model answers (n, m) plus one error each."""
 
+    def bias(self, m: int) -> Array:
+        """Mean of the errors of one test, (m,)."""
+
     def error_variance(self, mean: Array, theta: Theta, coord: Array | None) -> Array:
         """Variance of the error at each model answer, (n, m)."""
 
 
 class _Gaussian:
-    """A zero-mean Gaussian error known by its covariance; subclasses say what they add to it."""
+    """A Gaussian error known by its covariance and mean; subclasses say what they add to them."""
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -82,34 +81,46 @@ class _Gaussian:
         """Return the variance and the length, (n or 1, 1), of every part correlated along the abscissa."""
         return ()
 
+    def matrices(self, theta: Theta) -> tuple[Matrix, ...]:
+        """Return every full covariance (m, m) with the factor, (n or 1, 1), it is multiplied by."""
+        return ()
+
+    def shapes(self, m: int) -> Array:
+        """Return the modes (k, m) that are added, each times a standard normal number of its own."""
+        return np.empty((0, m))
+
+    def bias(self, m: int) -> Array:
+        """Mean of the errors of one test, (m,)."""
+        return np.zeros(m)
+
     def loglike(self, y: Array, model: Gauss, theta: Theta, coord: Array | None) -> Array:
         """Log density of measurements (r, m) under n model answers."""
-        y = np.atleast_2d(np.asarray(y, dtype=float))
-        there = np.isfinite(y)
-        keep = there.any(axis=0)
-        if not there[:, keep].all():
-            raise StudyError("a value missing in one replicate must be missing in all")
-        white = np.broadcast_to(self.variances(y.mean(axis=0), model.mean, theta), model.mean.shape)
-        y, mean, var, white = y[:, keep], model.mean[:, keep], model.var[:, keep], white[:, keep]
-        colours = self.colours(theta)
-        if not colours and model.modes is None:
-            return _diagonal(y, mean, white, var)
+        y, keep = _present(y)
+        n, m = model.mean.shape
+        white = np.broadcast_to(self.variances(y.mean(axis=0), model.mean, theta), (n, m))[:, keep]
+        y, mean, var = (y - self.bias(m))[:, keep], model.mean[:, keep], model.var[:, keep]
+        colours, modes = self.colours(theta), self.shapes(m)[:, keep]
+        matrices = tuple((_of_size(c, m)[np.ix_(keep, keep)], factor) for c, factor in self.matrices(theta))
+        if not keep.any() or not (colours or matrices or len(modes) or model.modes is not None):
+            return independent(y, mean, white, var)
         at = _abscissa(coord)[keep] if colours else np.zeros(y.shape[1])
-        modes = np.empty((0, len(at))) if model.modes is None else model.modes[:, keep]
-        weight = np.empty((len(mean), 0)) if model.weight is None else model.weight
-        density = _dense if len(colours) > 1 else _low_rank
+        along = np.empty((0, len(at))) if model.modes is None else model.modes[:, keep]
+        weight = np.empty((n, 0)) if model.weight is None else model.weight
 
-        def shared(residual: Array, share: float, own: float) -> Array:
-            parts = tuple((share * variance, length) for variance, length in colours)
-            along, size = (modes, own * weight) if own else (modes[:0], weight[:, :0])
-            return density(residual, at, parts, share * white + own * var, along, size)
+        def density(residual: Array, share: float, own: float) -> Array:
+            rows, size = modes, np.full((n, len(modes)), share)
+            if own:
+                rows, size = np.vstack([modes, along]), np.hstack([size, own * weight])
+            fading = tuple((share * variance, length) for variance, length in colours)
+            full = tuple((matrix, share * factor) for matrix, factor in matrices)
+            return log_density(residual, Spread(share * white + own * var, at, fading, full, rows, size))
 
-        return _replicated(y, mean, shared)
+        return replicated(y, mean, density)
 
     def draw(self, mean: Array, theta: Theta, coord: Array | None, rng: Generator) -> Array:
         """Model answers (n, m) plus one error each."""
         white = np.broadcast_to(self.variances(None, mean, theta), mean.shape)
-        drawn: Array = mean + np.sqrt(white) * rng.standard_normal(mean.shape)
+        drawn: Array = mean + self.bias(mean.shape[1]) + np.sqrt(white) * rng.standard_normal(mean.shape)
         for variance, length in self.colours(theta):
             at = _abscissa(coord)
             order = np.argsort(at, kind="stable")
@@ -121,12 +132,29 @@ class _Gaussian:
                 a = kept[:, j - 1]
                 error[:, order[j]] = a * error[:, order[j - 1]] + np.sqrt(1 - a**2) * fresh[:, j]
             drawn = drawn + error
-        return drawn
+        for matrix, factor in self.matrices(theta):
+            values, vectors = np.linalg.eigh(_of_size(matrix, mean.shape[1]))
+            root = vectors * np.sqrt(np.maximum(values, 0.0))
+            drawn = drawn + np.sqrt(factor) * (rng.standard_normal(mean.shape) @ root.T)
+        modes = self.shapes(mean.shape[1])
+        return drawn + rng.standard_normal((len(mean), len(modes))) @ modes
 
     def error_variance(self, mean: Array, theta: Theta, coord: Array | None) -> Array:
         """Variance of the error at each model answer, (n, m)."""
         total = np.broadcast_to(self.variances(None, mean, theta), mean.shape)
-        return np.asarray(total + sum(variance for variance, _ in self.colours(theta)))
+        total = total + sum(variance for variance, _ in self.colours(theta))
+        total = total + sum(factor * np.diagonal(matrix) for matrix, factor in self.matrices(theta))
+        return np.asarray(total + (self.shapes(mean.shape[1]) ** 2).sum(axis=0))
+
+
+def _present(y: Array) -> tuple[Array, Mask]:
+    """Return the measurements as rows, and which columns have them."""
+    y = np.atleast_2d(np.asarray(y, dtype=float))
+    there = np.isfinite(y)
+    keep: Mask = np.asarray(there.any(axis=0))
+    if not there[:, keep].all():
+        raise StudyError("a value missing in one replicate must be missing in all")
+    return y, keep
 
 
 def _abscissa(coord: Array | None) -> Array:
@@ -135,156 +163,10 @@ def _abscissa(coord: Array | None) -> Array:
     return coord
 
 
-def _diagonal(y: Array, mean: Array, white: Array, var: Array) -> Array:
-    r = len(y)
-    average = y.mean(axis=0)
-    common = white + r * var
-    with np.errstate(divide="ignore", invalid="ignore"):
-        total = np.log(common) + r * (average - mean) ** 2 / common
-        if r > 1:
-            total = total + (r - 1) * np.log(white) + ((y - average) ** 2).sum(axis=0) / white
-        answer = -0.5 * (total + r * math.log(2 * math.pi)).sum(axis=1)
-    return np.where(np.isnan(answer), -np.inf, answer)
-
-
-def _replicated(y: Array, mean: Array, density: Density) -> Array:
-    """Apply the formula at the head of this file; ``density(residual, share, own)`` is log N(0, share S + own K)."""
-    r, m = y.shape
-    total = density(y.mean(axis=0) - mean, 1 / r, 1.0)
-    for i in range(1, r):  # orthonormal contrasts between replicates: independent of their mean, covariance S
-        contrast = (y[:i].sum(axis=0) - i * y[i]) / math.sqrt(i * (i + 1))
-        total = total + density(np.broadcast_to(contrast, mean.shape), 1.0, 0.0)
-    total = total - 0.5 * m * math.log(r)
-    return np.where(np.isnan(total), -np.inf, total)
-
-
-def _low_rank(
-    residual: Array, at: Array, colours: tuple[Colour, ...], diagonal: Array, modes: Array, weight: Array
-) -> Array:
-    """Log density with the covariance of the noise plus modes' weight modes, by k by k matrices (Woodbury 1950).
-
-    Whitening divides the noise out of the residual, which becomes z, and out of the weighted modes, which become the
-    columns of A. Then z has covariance 1 + AA', whose determinant is that of C = 1 + A'A, and its square is the least
-    of |z - A w|^2 + |w|^2 over w, at w = C^-1 A'z. Nothing cancels in it, as does z'z - z'A C^-1 A'z where the modes
-    explain all but a millionth of the residual.
-    """
-    (n, m), k = residual.shape, len(modes)
-    answer = np.empty(n)
-    rows = max(1, _CHUNK // (m * (k + 1)))
-    for start in range(0, n, rows):
-        part = slice(start, min(start + rows, n))
-        stack = np.empty((len(residual[part]), k + 1, m))
-        np.multiply(modes, np.sqrt(weight[part])[:, :, None], out=stack[:, :k])
-        stack[:, k] = residual[part]
-        with np.errstate(all="ignore"):
-            if colours:
-                variance, length = (np.broadcast_to(c, (n, 1))[part, 0] for c in colours[0])
-                logdet = _filter(stack, at, variance, length, diagonal[part])
-            else:
-                logdet = _divide(stack, diagonal[part])
-            square, more = _ridge(stack) if k else (np.sum(stack[:, 0] ** 2, axis=1), 0.0)
-        answer[part] = -0.5 * (square + logdet + more + m * math.log(2 * math.pi))
-    return answer
-
-
-def _divide(stack: Array, variance: Array) -> Array:
-    """Whiten the rows (n, k + 1, m) in place, the noise being independent; return the log of its determinant."""
-    variance = np.where(variance > 0, variance, np.nan)
-    stack *= 1 / np.sqrt(variance)[:, None]
-    return np.asarray(np.log(variance).sum(axis=1))
-
-
-def _filter(stack: Array, at: Array, variance: Array, length: Array, diagonal: Array) -> Array:
-    """Whiten as `_divide` does, the noise being an exponentially fading error plus an independent one.
-
-    Such an error is a Markov process along the abscissa (Ornstein & Uhlenbeck), so that the filter of Kalman (1960)
-    predicts each instant from those before: m steps, each over all points and rows at once, instead of
-    n factorisations of m by m. What it misses, in units of its standard deviation, is white.
-    """
-    order = np.argsort(at, kind="stable")
-    centre, spread = np.zeros(stack.shape[:2]), variance
-    logdet = np.zeros(len(stack))
-    for k, j in enumerate(order):
-        if k:
-            fade = np.exp(-(at[j] - at[order[k - 1]]) / length)
-            centre, spread = fade[:, None] * centre, fade**2 * spread + variance * (1 - fade**2)
-        predicted = spread + diagonal[:, j]
-        predicted = np.where(predicted > 0, predicted, np.nan)
-        miss = stack[:, :, j] - centre
-        stack[:, :, j] = miss / np.sqrt(predicted)[:, None]
-        logdet += np.log(predicted)
-        gain = spread / predicted
-        centre, spread = centre + gain[:, None] * miss, spread - gain * spread
-    return logdet
-
-
-def _ridge(stack: Array) -> tuple[Array, Array]:
-    """Return the square and the log determinant of `_low_rank`; the rows (n, k + 1, m) are A' and z.
-
-    Cholesky's factor of C is fast, but C has the squares of A. Where a pivot keeps less than `_KEPT` of its number,
-    or there is no factor, both are read off the triangular factor of A over 1 bordered by z over 0.
-    """
-    k = stack.shape[1] - 1
-    inner = stack @ stack[:, :k].swapaxes(1, 2)  # A'A over z'A
-    matrix = inner[:, :k] + np.eye(k)
-    factor = _cholesky(matrix)
-    pivot = np.diagonal(factor, axis1=1, axis2=2) ** 2
-    fine = np.min(pivot / np.diagonal(matrix, axis1=1, axis2=2), axis=1) > _KEPT
-    w = _substitute(factor, inner[:, k])
-    miss = stack[:, k] - (w[:, None] @ stack[:, :k])[:, 0]
-    square = np.sum(miss**2, axis=1) + np.sum(w**2, axis=1)
-    logdet = np.log(pivot).sum(axis=1)
-    if not fine.all():
-        hard = stack[~fine].swapaxes(1, 2)
-        under = np.broadcast_to(np.eye(k, k + 1), (len(hard), k, k + 1))
-        triangle = np.asarray(np.linalg.qr(np.concatenate([hard, under], axis=1), mode="r"))
-        pivot = np.diagonal(triangle, axis1=1, axis2=2) ** 2
-        square[~fine], logdet[~fine] = pivot[:, k], np.log(pivot[:, :k]).sum(axis=1)
-    return square, logdet
-
-
-def _dense(
-    residual: Array, at: Array, colours: tuple[Colour, ...], diagonal: Array, modes: Array, weight: Array
-) -> Array:
-    """Log density as in `_low_rank`, with full covariance matrices, a stack of them at a time."""
-    n, m = residual.shape
-    distance = np.abs(at[:, None] - at[None, :])
-    answer = np.empty(n)
-    rows = max(1, _CHUNK // (m * m))
-    for start in range(0, n, rows):
-        part = slice(start, min(start + rows, n))
-        covariance = diagonal[part, :, None] * np.eye(m) + (modes.T * weight[part, None, :]) @ modes
-        for variance, length in colours:
-            v, scale = (np.broadcast_to(c, (n, 1))[part, :, None] for c in (variance, length))
-            covariance = covariance + v * np.exp(-distance / scale)
-        factor = _cholesky(covariance)
-        white = np.linalg.solve(factor, residual[part, :, None])[:, :, 0]
-        logdet = 2.0 * np.log(np.diagonal(factor, axis1=1, axis2=2)).sum(axis=1)
-        answer[part] = -0.5 * ((white**2).sum(axis=1) + logdet + m * math.log(2 * math.pi))
-    return answer
-
-
-def _cholesky(stack: Array) -> Array:
-    """Return the lower factors of a stack of matrices; NaN for those that are not positive definite."""
-    try:
-        return np.asarray(np.linalg.cholesky(stack), dtype=np.float64)
-    except np.linalg.LinAlgError:
-        if len(stack) == 1:
-            return np.full_like(stack, np.nan)
-        half = len(stack) // 2
-        return np.concatenate([_cholesky(stack[:half]), _cholesky(stack[half:])])
-
-
-def _substitute(factor: Array, right: Array) -> Array:
-    """Solve L L' w = right (n, k), a row of all n at a time: NumPy would factorise L L' again."""
-    w, k = right.copy(), right.shape[1]
-    for i in range(k):
-        w[:, i] -= np.einsum("nj,nj->n", factor[:, i, :i], w[:, :i])
-        w[:, i] /= factor[:, i, i]
-    for i in reversed(range(k)):
-        w[:, i] -= np.einsum("nj,nj->n", factor[:, i + 1 :, i], w[:, i + 1 :])
-        w[:, i] /= factor[:, i, i]
-    return w
+def _of_size(array: Array, m: int) -> Array:
+    if array.shape[-1] != m:
+        raise StudyError(f"the error model was made for {array.shape[-1]} measurements, found {m}")
+    return array
 
 
 def _number(value: float | str, theta: Theta) -> Array:
@@ -378,6 +260,119 @@ class Correlated(_Gaussian):
         return ((_variance(self.sd, self.variance, theta), _number(self.length, theta)),)
 
 
+class _Arrays(_Gaussian):
+    """What errors that are given by arrays have in common: two of them are equal if their numbers are."""
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other):
+            return False
+        return all(np.array_equal(value, vars(other)[name]) for name, value in vars(self).items())
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def white(self) -> bool:
+        """Whether the errors of one test are independent of each other: they are not."""
+        return False
+
+
+@dataclass(frozen=True, eq=False)
+class Covariance(_Arrays):
+    """Errors of known covariance (m, m), times a variance factor: a number or the name of a parameter."""
+
+    matrix: Array | Sequence[Sequence[float]]
+    scale: float | str = 1.0
+
+    def __post_init__(self) -> None:
+        matrix = np.array(self.matrix, dtype=float)
+        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not np.isfinite(matrix).all():
+            raise StudyError(f"expected a square covariance matrix of numbers, found shape {matrix.shape}")
+        sd = np.sqrt(np.maximum(np.diagonal(matrix), 0.0))
+        correlation = matrix / np.where(sd > 0, sd, 1.0) / np.where(sd > 0, sd, 1.0)[:, None]
+        if not np.allclose(correlation, correlation.T, rtol=0, atol=1e-9):
+            raise StudyError("expected a symmetric covariance matrix; [i, j] and [j, i] differ")
+        least = np.linalg.eigvalsh(correlation).min(initial=0.0)
+        if least < -1e-9 * len(matrix):  # what rounding of written numbers leaves of zero
+            raise StudyError(
+                f"no errors have this covariance: its correlations have the eigenvalue {least:.3g}, and none may be "
+                "negative"
+            )
+        object.__setattr__(self, "matrix", matrix)
+
+    def matrices(self, theta: Theta) -> tuple[Matrix, ...]:
+        """Return the matrix and its factor."""
+        return ((np.asarray(self.matrix), _number(self.scale, theta)),)
+
+
+@dataclass(frozen=True, eq=False)
+class LowRank(_Arrays):
+    """Errors with a mean and k shapes of their own, plus independent ones: mean + xi @ modes + residual.
+
+    Xi is standard normal: Lebel et al. 2019 (10.1016/j.jsv.2019.06.024), B.6, with the residual of probabilistic
+    principal components (Tipping & Bishop 1999, 10.1111/1467-9868.00196). `tamis.identify` finds them from
+    realisations. With ``residual`` zero the density is that of xi alone, their B.7: what lies outside the modes counts
+    for nothing.
+    """
+
+    mean: Array | Sequence[float]  # (m,)
+    modes: Array | Sequence[Sequence[float]]  # (k, m)
+    residual: Array | Sequence[float] | float  # variance, one number or one per measurement
+
+    def __post_init__(self) -> None:
+        mean, modes, residual = (np.array(a, dtype=float) for a in (self.mean, self.modes, self.residual))
+        sizes = f"mean {mean.shape}, modes {modes.shape}, residual {residual.shape}"
+        if mean.ndim != 1 or modes.shape[1:] != mean.shape or residual.shape not in ((), mean.shape):
+            raise StudyError(
+                f"expected a mean (m,), modes (k, m) and a residual variance () or (m,), found {sizes}"
+            )
+        if not all(np.isfinite(a).all() for a in (mean, modes, residual)):
+            raise StudyError(f"expected numbers for a low-rank error, found NaN or infinity in {sizes}")
+        if not ((residual > 0).all() or (residual == 0).all()):
+            raise StudyError("expected residual variances above zero, or zero for all measurements")
+        if not residual.any() and np.linalg.matrix_rank(modes) < max(1, len(modes)):
+            raise StudyError(
+                "without a residual the modes must be independent of each other, and at least one"
+            )
+        for name, value in (("mean", mean), ("modes", modes), ("residual", residual)):
+            object.__setattr__(self, name, value)
+
+    def variances(self, y: Array | None, mean: Array, theta: Theta) -> Array:
+        """Return the residual variance."""
+        return np.atleast_2d(self.residual)
+
+    def shapes(self, m: int) -> Array:
+        """Return the modes."""
+        return _of_size(np.asarray(self.modes), m)
+
+    def bias(self, m: int) -> Array:
+        """Mean of the errors of one test, (m,)."""
+        return _of_size(np.asarray(self.mean), m)
+
+    def loglike(self, y: Array, model: Gauss, theta: Theta, coord: Array | None) -> Array:
+        """Log density of measurements (r, m) under n model answers, or of their coefficients along the modes."""
+        return super().loglike(y, model, theta, coord) if np.any(self.residual) else self._projected(y, model)
+
+    def _projected(self, y: Array, model: Gauss) -> Array:
+        """Log density B.7: that of xi = (error - mean) A+, on which the errors of a surrogate are projected as well."""
+        y, keep = _present(y)
+        m = y.shape[1]
+        modes = self.shapes(m)[:, keep]
+        if np.linalg.matrix_rank(modes) < len(modes):
+            raise StudyError(
+                f"{keep.sum()} measurements do not determine {len(modes)} modes; give a residual variance"
+            )
+        onto = np.linalg.pinv(modes)  # (m, k)
+        parts = [(onto, model.var[:, keep])] if model.var.any() else []
+        if model.modes is not None and model.weight is not None:
+            parts.append((model.modes[:, keep] @ onto, model.weight))
+        mean = model.mean[:, keep] @ onto
+        known = Gauss(mean, np.zeros_like(mean))
+        if parts:
+            along, weight = zip(*parts, strict=True)
+            known = known._replace(modes=np.vstack(along), weight=np.hstack(weight))
+        return Known(1.0).loglike((y - self.bias(m))[:, keep] @ onto, known, {}, None)
+
+
 @dataclass(frozen=True)
 class Sum(_Gaussian):
     """Several independent sources of error at once."""
@@ -402,12 +397,26 @@ class Sum(_Gaussian):
         """Return the correlated parts of all sources."""
         return tuple(colour for part in self.parts for colour in part.colours(theta))
 
+    def matrices(self, theta: Theta) -> tuple[Matrix, ...]:
+        """Return the full covariances of all sources."""
+        return tuple(matrix for part in self.parts for matrix in part.matrices(theta))
 
-def check_noise(noise: Noise, theta: Theta, coord: Array | None = None, m: int = 4) -> None:
+    def shapes(self, m: int) -> Array:
+        """Return the modes of all sources."""
+        return np.vstack([part.shapes(m) for part in self.parts])
+
+    def bias(self, m: int) -> Array:
+        """Mean of the errors of one test, (m,): the sum of all."""
+        return np.asarray(sum(part.bias(m) for part in self.parts))
+
+
+def check_noise(
+    noise: Noise, theta: Theta, coord: Array | None = None, m: int = 4, freedom: int | None = None
+) -> None:
     """Assert the contract of an error model: it reads what it says, and its draws have the density it claims.
 
     For errors drawn from the model itself, minus twice the log density less its constant is a chi-square with
-    m degrees of freedom.
+    m degrees of freedom, or with ``freedom`` of them where the density is that of so many coefficients.
     """
     n = len(next(iter(theta.values()))) if theta else 20_000
     rng = np.random.default_rng(0)
@@ -416,12 +425,23 @@ def check_noise(noise: Noise, theta: Theta, coord: Array | None = None, m: int =
     missing = {name: value for name, value in theta.items() if name not in noise.reads}
     assert not missing, f"reads {noise.reads} but was given {sorted(missing)}"
     assert drawn.shape == (n, m)
+    variance = noise.error_variance(mean, theta, coord)
+    assert variance.shape == (n, m)
+    # a mean and a variance of n normal numbers, six standard errors each
+    error, centre = drawn - mean, noise.bias(m)
+    assert np.allclose(error.mean(axis=0), centre, rtol=0, atol=6 * math.sqrt(variance.max() / n)), (
+        f"draws have the mean {error.mean(axis=0)}, not {centre}"
+    )
+    assert np.allclose(error.var(axis=0), variance.mean(axis=0), rtol=6 * math.sqrt(2 / n)), (
+        f"draws have the variance {error.var(axis=0)}, not {variance.mean(axis=0)}"
+    )
     one = {name: value[:1] for name, value in theta.items()}
     zero = Gauss(mean[:1], np.zeros((1, m)))
-    peak = noise.loglike(mean[:1], zero, one, coord)[0]
+    peak = noise.loglike(mean[:1] + centre, zero, one, coord)[0]
     same = np.array([noise.loglike(y[None], zero, one, coord)[0] for y in drawn[:2000]])
     distance = 2.0 * (peak - same)
-    # mean of 2000 chi-squares with m degrees of freedom: m, standard error sqrt(2 m / 2000); five of them
-    assert abs(distance.mean() - m) < 5 * math.sqrt(2 * m / 2000), (
-        f"draws and density disagree: {distance.mean()} for {m}"
+    free = m if freedom is None else freedom
+    # mean of 2000 chi-squares: their degrees of freedom, standard error sqrt(2 free / 2000); five of them
+    assert abs(distance.mean() - free) < 5 * math.sqrt(2 * free / 2000), (
+        f"draws and density disagree: {distance.mean()} for {free}"
     )

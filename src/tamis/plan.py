@@ -108,28 +108,32 @@ def _print_sampling(study: Study, seconds: float) -> None:
     if not tests:
         return
     from tamis.inference.likelihood import Likelihood
-    from tamis.study.stages import CALLS_A_SAMPLE, check_affordable, sampled_runs
+    from tamis.study.parts import parts
+    from tamis.study.sampling import check_affordable, stored_runs
 
+    sampler = study.settings.sampler
+    each_part = f", for each of {len(parts(study))} parts of the data" if len(parts(study)) > 1 else ""
     if applies(study.raw, "surrogate"):
         table = study.settings.surrogate
         if table.enrich:
             n = table.enrich.budget * study.settings.replicates * len(study.experiments)
             say(f"enrichment: up to {n} runs more, about {duration(n * seconds)} on one core")
-        say(
-            f"posterior: {study.settings.n_samples} samples of a surrogate ({table.method}), which needs no runs"
+        what = f"a surrogate ({table.method})" + (
+            " of the log-likelihood" if table.target == "loglike" else ""
         )
+        say(f"posterior: {sampler.described} of {what}, which needs no runs{each_part}")
         return
-    runs = sampled_runs(study)
+    runs = stored_runs(study)
     if runs is not None:
         check_affordable(study)
         few = runs // 2
         say(
             f"posterior: about {few:,} to {runs:,} runs, every one stored: "
-            f"{duration(few * seconds)} to {duration(runs * seconds)} on one core"
+            f"{duration(few * seconds)} to {duration(runs * seconds)} on one core{each_part}"
         )
         return
     forwards = [study.forward(e) for e in tests]
-    calls = CALLS_A_SAMPLE * study.settings.n_samples
+    calls = sampler.calls
     likelihood = Likelihood(study.space, tuple((f.experiment, f) for f in forwards))
     x = study.space.sample(1000, np.random.default_rng(0))
     likelihood(x)
@@ -137,14 +141,15 @@ def _print_sampling(study: Study, seconds: float) -> None:
     likelihood(x)
     each = (time.perf_counter() - start) / len(x)
     say(
-        f"posterior: {study.settings.n_samples} samples, about {calls:,} likelihoods of {duration(each)}: "
-        f"{duration(calls * each)}"
+        f"posterior: {sampler.described}, about {calls:,} likelihoods of {duration(each)}: "
+        f"{duration(calls * each)}{each_part}"
     )
 
 
 def _print_predicting(study: Study, seconds: float) -> None:
     """Price what else the simulator itself is asked for, where every answer is a run."""
     from tamis.simulation import batched
+    from tamis.study.candidates import draws
     from tamis.study.panels import SLOW
 
     each = 2 * study.model_space.dim + 1
@@ -155,6 +160,10 @@ def _print_predicting(study: Study, seconds: float) -> None:
     for series in study.series:
         needs = {name for e in series.experiments for name in study.forward(e).needs}
         if series.emulate or batched(study.simulator, needs):
+            continue
+        if series.use == "next":
+            n = draws(study, series) * len(series.experiments)
+            say(f"next experiments of {series.name}: {n} runs, about {duration(n * seconds)} on one core")
             continue
         n = (series.draws or SLOW) * len(series.experiments)
         hint = (

@@ -4,7 +4,10 @@ Two bands are kept apart throughout: the parameters' (spread of the model's answ
 the total, which adds the error model. Where a surrogate answers, one draw of its error is part of each answer,
 so both bands hold it. Mean and variance follow Hadjidoukas et al. 2014
 (10.1016/j.cma.2014.07.017), eq 14-15: the total variance is the mean of the error's variance plus the
-variance of the answers.
+variance of the answers. An error model with a mean of its own shifts the answers, in the total only.
+
+Given the parameters the total is Gaussian, so its distribution is a mixture of one Gaussian a draw (eq 11-12).
+Quantiles and probabilities of exceedance are those of the mixture, not counts of drawn errors.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from scipy.special import ndtr
 
 from tamis.errors import SimulationError
 from tamis.experiment import Experiment
-from tamis.inference.likelihood import Forward, answers, some
+from tamis.inference.likelihood import Forward, answers, some, with_error
 from tamis.inference.posterior import Posterior
 from tamis.space import Space
 from tamis.types import Array, Gauss, Generator
@@ -32,31 +35,55 @@ class Predictive:
     draws: Array  # (n, m): model + error
     error_var: Array  # (n, m): variance of the error at each draw
     failed: int = 0  # draws at which the simulator gave no answer
+    bias: Array | float = 0.0  # (n, m): mean of the error at each draw
+
+    @property
+    def centre(self) -> Array:
+        """Means of the total at each draw, (n, m): model answers and the mean of their errors."""
+        return self.model + self.bias
 
     def quantile(self, p: float | Sequence[float], *, total: bool = True) -> Array:
         """Quantiles of the total, or of the model alone.
 
-        The total is a mixture of one Gaussian a draw, so its quantiles are solved for rather than read off
-        the draws: they carry no noise of the drawn errors.
+        Those of the total are solved for rather than read off the draws: they carry no noise of the drawn errors.
         """
         if not total or not self.error_var.any():
-            return np.asarray(np.quantile(self.model, p, axis=0))
-        sd = np.sqrt(self.error_var)
+            return np.asarray(np.quantile(self.centre if total else self.model, p, axis=0))
+        centre, sd = self.centre, np.sqrt(self.error_var)
         safe = np.where(sd > 0, sd, 1.0)
         wanted = np.asarray(p, dtype=float).reshape((*np.shape(p), 1))
-        low = np.broadcast_to((self.model - 10 * sd).min(axis=0), np.shape(p) + self.model.shape[1:])
-        high = np.broadcast_to((self.model + 10 * sd).max(axis=0), low.shape)
+        low = np.broadcast_to((centre - 10 * sd).min(axis=0), np.shape(p) + centre.shape[1:])
+        high = np.broadcast_to((centre + 10 * sd).max(axis=0), low.shape)
         for _ in range(45):  # halvings: to 3e-14 of the bracket
             middle = (low + high) / 2
-            away = middle[..., None, :] - self.model
+            away = middle[..., None, :] - centre
             below = np.where(sd > 0, ndtr(away / safe), away >= 0).mean(axis=-2) < wanted
             low, high = np.where(below, middle, low), np.where(below, high, middle)
         return np.asarray((low + high) / 2)
 
+    def exceedance(self, level: Array | float, *, total: bool = True) -> Array:
+        """Probability, (m,), that the total or the model alone is above a level, one for all numbers or one each."""
+        return np.asarray(self._beyond(level, total).mean(axis=0))
+
+    def exceedance_error(self, level: Array | float, *, total: bool = True) -> Array:
+        """Return the standard error of `exceedance` over the draws, (m,).
+
+        It is 0 where all draws agree; with n of them a probability below 3 / n may still have been missed.
+        """
+        beyond = self._beyond(level, total)
+        return np.asarray(beyond.std(axis=0) / np.sqrt(len(beyond)))
+
+    def _beyond(self, level: Array | float, total: bool) -> Array:
+        """Probability of exceedance given each draw, (n, m): the summands of eq 12."""
+        if not total:
+            return np.asarray(self.model > level, dtype=float)
+        above, sd = self.centre - level, np.sqrt(self.error_var)
+        return np.where(sd > 0, ndtr(above / np.where(sd > 0, sd, 1.0)), above > 0)
+
     @property
     def mean(self) -> Array:
-        """Robust mean, eq 14."""
-        return np.asarray(self.model.mean(axis=0))
+        """Robust mean, eq 14, with the mean of the errors."""
+        return np.asarray(self.centre.mean(axis=0))
 
     @property
     def sd_model(self) -> Array:
@@ -66,7 +93,7 @@ class Predictive:
     @property
     def sd_total(self) -> Array:
         """Robust standard deviation: both terms of eq 15."""
-        return np.asarray(np.sqrt(self.error_var.mean(axis=0) + self.model.var(axis=0)))
+        return np.asarray(np.sqrt(self.error_var.mean(axis=0) + self.centre.var(axis=0)))
 
     def coverage(self, y: Array, level: float = 0.9) -> float:
         """Share of the measurements inside the central interval of that probability.
@@ -80,9 +107,11 @@ class Predictive:
 
     def part(self, columns: slice | Sequence[int], coord: Array | None) -> Predictive:
         """Return some of the predicted numbers, with their own abscissa."""
-        return Predictive(
-            coord, self.model[:, columns], self.draws[:, columns], self.error_var[:, columns], self.failed
+        bias = np.broadcast_to(self.bias, self.model.shape)
+        model, draws, error_var, bias = (
+            a[:, columns] for a in (self.model, self.draws, self.error_var, bias)
         )
+        return Predictive(coord, model, draws, error_var, self.failed, bias)
 
 
 def predict(
@@ -126,25 +155,17 @@ def _predictive(
     if not good.any():
         raise SimulationError(f"{experiments[0].name}: the simulator failed at all {len(x)} draws")
     theta = {name: x[good, i] for i, name in enumerate(space.names)}
-    told, errors, variances = [], [], []
+    told, errors, variances, biases = [], [], [], []
     for experiment, model in zip(experiments, models, strict=True):
         for observation, part in zip(experiment.observations, experiment.parts(), strict=True):
             mean = with_error(some(model, part), rng)[good]
             told.append(mean)
             errors.append(observation.noise.draw(mean, theta, observation.coord, rng))
             variances.append(observation.noise.error_variance(mean, theta, observation.coord))
+            biases.append(np.broadcast_to(observation.noise.bias(mean.shape[1]), mean.shape))
     coord = experiments[0].observations[0].coord if len(experiments) == 1 else None
-    return Predictive(coord, np.hstack(told), np.hstack(errors), np.hstack(variances), int((~good).sum()))
-
-
-def with_error(model: Gauss, rng: Generator) -> Array:
-    """Add to the answers of a surrogate one draw of its error; those of the simulator itself have none."""
-    mean = model.mean
-    if model.var.any():
-        mean = mean + np.sqrt(model.var) * rng.standard_normal(mean.shape)
-    if model.modes is not None and model.weight is not None:
-        mean = mean + (np.sqrt(model.weight) * rng.standard_normal(model.weight.shape)) @ model.modes
-    return mean
+    mean, draws, error_var, bias = (np.hstack(parts) for parts in (told, errors, variances, biases))
+    return Predictive(coord, mean, draws, error_var, int((~good).sum()), bias)
 
 
 def mix(predictives: Sequence[Predictive], weights: Sequence[float], rng: Generator) -> Predictive:
@@ -158,6 +179,9 @@ def mix(predictives: Sequence[Predictive], weights: Sequence[float], rng: Genera
         rng.choice(len(p.draws), size=k, replace=k > len(p.draws))
         for p, k in zip(predictives, counts, strict=True)
     ]
-    picked = [(p.model[r], p.draws[r], p.error_var[r]) for p, r in zip(predictives, rows, strict=True)]
-    model, draws, error = (np.concatenate(parts) for parts in zip(*picked, strict=True))
-    return Predictive(predictives[0].coord, model, draws, error, sum(p.failed for p in predictives))
+    picked = [
+        (p.model[r], p.draws[r], p.error_var[r], np.broadcast_to(p.bias, p.model.shape)[r])
+        for p, r in zip(predictives, rows, strict=True)
+    ]
+    model, draws, error, bias = (np.concatenate(parts) for parts in zip(*picked, strict=True))
+    return Predictive(predictives[0].coord, model, draws, error, sum(p.failed for p in predictives), bias)

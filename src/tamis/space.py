@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from tamis.errors import StudyError, nearest
-from tamis.marginals import Marginal
+from tamis.marginals import Marginal, Quantile, quick
 from tamis.types import Array, Generator
 
 _EDGE = 2.0**-53  # keeps normal scores finite at the edges of the cube
@@ -121,6 +121,16 @@ class Space:
         if points.ndim != 2 or points.shape[1] != self.dim:
             raise ValueError(f"expected points of shape (n, {self.dim}), found {points.shape}")
         answer = np.empty_like(points)
-        for i, parameter in enumerate(self.parameters):
-            answer[:, i] = getattr(parameter.prior, method)(points[:, i])
+        valid = method == "cdf" or (
+            method == "ppf" and points.min(initial=0) >= 0 and points.max(initial=0) <= 1
+        )
+        for i, (parameter, fast) in enumerate(zip(self.parameters, self._quick, strict=True)):
+            if fast is not None and valid:
+                answer[:, i] = fast[method == "cdf"](points[:, i])
+            else:
+                answer[:, i] = getattr(parameter.prior, method)(points[:, i])
         return answer
+
+    @cached_property
+    def _quick(self) -> tuple[tuple[Quantile, Quantile] | None, ...]:
+        return tuple(quick(parameter.prior) for parameter in self.parameters)

@@ -31,16 +31,61 @@ def print_results(results: Results, *, as_json: bool) -> None:
         rows = list(zip(*(summary.column(name) for name in wanted), strict=True))
         rows = [(*row[:-1], f"{row[-1]:.0%}") for row in rows]
         table(("parameter", "unit", "median", "5 %", "95 %", "narrower than prior by"), rows)
+    _print_parts(results.parts)
     for p in results.propagations or ():
         at = f" at {p.at}" if p.at else ""
         say(
             f"{p.series}: {p.ylabel}{at}: mean {p.moments[0]:.4g} ± {p.errors[-1]:.2g}, sd {p.moments[1]:.3g}"
         )
-    if results.panels is not None:
+    ended = results.panels is not None or any(part.panels is not None for part in results.parts)
+    if ended:
         say(results.verdict)
     _worries([vars(worry) for worry in results.worries])
-    if (results.folder / "report.html").is_file() and results.panels is not None:
+    if (results.folder / "report.html").is_file() and ended:
         say(f"report: {shown(results.folder / 'report.html')}")
+
+
+def _print_parts(parts: Sequence[Results]) -> None:
+    """Print the median and the 90 % interval of every parameter, a row for each part of the data."""
+    tables = {part.study.part: part.posterior.summary() for part in parts if part.posterior is not None}
+    if not tables:
+        return
+    names = list(dict.fromkeys(name for found in tables.values() for name in found.column("parameter")))
+    rows = []
+    for part, found in tables.items():
+        known = {row[0]: dict(zip(found.columns, row, strict=True)) for row in found.rows}
+        cells = [
+            f"{known[n]['median']:.3g} ({known[n]['q05']:.3g} to {known[n]['q95']:.3g})" if n in known else ""
+            for n in names
+        ]
+        rows.append((part, *cells))
+    table(("calibrated on", *names), rows)
+
+
+def print_candidates(results: Results, top: int, *, as_json: bool) -> None:
+    """Print possible experiments, the most instructive first, and what each would narrow most."""
+    found = [(part, c) for part in (results, *results.parts) for c in part.candidates or ()]
+    found.sort(key=lambda pair: -pair[1].gain)
+    if as_json:
+        for part, c in found:
+            names = part.study.space.names
+            narrowing = dict(zip(names, map(float, c.narrowing), strict=True))
+            told = {"name": c.name, "conditions": c.label, "gain": c.gain, "error": c.error}
+            said = {"part": part.study.part} if part.study.part else {}
+            say(json.dumps({"task": "candidate", **said, **told, "narrowing": narrowing, "failed": c.failed}))
+        return
+    rows = []
+    for part, c in found[:top]:
+        order = sorted(range(len(c.narrowing)), key=lambda i: -c.narrowing[i])[:2]
+        most = ", ".join(f"{part.study.space.names[i]} by {c.narrowing[i]:.0%}" for i in order)
+        name = f"{c.name} ({part.study.part})" if part.study.part else c.name
+        rows.append((name, c.label, f"{c.gain:.3f} ± {c.error:.3f}", most))
+    table(("experiment", "conditions", "expected gain [nats]", "narrows most"), rows)
+    if len(found) > top:
+        say(
+            f"and {len(found) - top} more; --top {len(found)} shows all, `tamis run` puts them into the report"
+        )
+    _worries([vars(worry) for worry in results.worries if worry.serious])
 
 
 def print_unchanged(name: str, result: Mapping[str, Any] | None, report: Path, *, as_json: bool) -> None:

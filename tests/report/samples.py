@@ -65,8 +65,8 @@ def posterior(n: int = 2048, seed: int = 1, evidence: float = 19.6) -> Posterior
         "acceptance": np.array([0.42, 0.4, 0.36, 0.33, 0.31, 0.3, 0.29]),
         "log_evidence_increments": np.array([4.2, 5.1, 3.9, 2.7, 2.0, 1.1, 0.6]),
         "ess": np.array([1510.0, 820.0, 1725.0]),
-        "likelihood_calls": np.array([131072.0]),
-        "bridge_rounds": np.array([4.0]),
+        "likelihood_calls": np.array(131072.0),
+        "bridge_rounds": np.array(4.0),
     }
     return Posterior(
         prior, x[None], log_likelihood[None], prior.logpdf(x)[None], (evidence, 0.043), diagnostics
@@ -415,6 +415,7 @@ def results(folder: Path = Path("results"), **changes: Any) -> Results:
         "posterior": posterior(),
         "panels": panels(),
         "propagations": None,
+        "candidates": None,
         "worries": worries,
         "verdict": "The data narrow 2 of 3 parameters by more than half.",
         "manifest": manifest,

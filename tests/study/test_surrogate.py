@@ -278,7 +278,7 @@ def test_the_plan_says_what_the_surrogate_saves(folder, capsys):
     edit(folder, "emulate = true\nconditions", "conditions")
     assert main(["check", "study.toml"]) == 0
     said = capsys.readouterr().out
-    assert "samples of a surrogate (pce)" in said
+    assert "600 samples (tmcmc) of a surrogate (pce)" in said
     assert "prediction of twice: 200 runs" in said and "emulate = true asks the surrogate" in said
 
 

@@ -25,7 +25,7 @@ from tamis.simulation import Batched, Simulator, batched
 from tamis.space import Space
 from tamis.store import RunStore, paths
 from tamis.surrogates.base import Surrogate
-from tamis.types import Array, Gauss, Inputs, Value
+from tamis.types import Array, Gauss, Generator, Inputs, Value
 
 
 class Forward(Protocol):
@@ -112,6 +112,16 @@ def some(found: Gauss, columns: slice | None) -> Gauss:
     modes = found.modes[:, columns]
     mine = modes.any(axis=1)
     return Gauss(mean, var, modes[mine], found.weight[:, mine]) if mine.any() else Gauss(mean, var)
+
+
+def with_error(model: Gauss, rng: Generator) -> Array:
+    """Add to the answers of a surrogate one draw of its error; those of the simulator itself have none."""
+    mean = model.mean
+    if model.var.any():
+        mean = mean + np.sqrt(model.var) * rng.standard_normal(mean.shape)
+    if model.modes is not None and model.weight is not None:
+        mean = mean + (np.sqrt(model.weight) * rng.standard_normal(model.weight.shape)) @ model.modes
+    return mean
 
 
 def gather(terms: Sequence[Direct], points: Sequence[Array]) -> list[Gauss]:

@@ -36,7 +36,9 @@ class Posterior:
         return self.flat[rng.choice(total, size=n, replace=n > total)]
 
     def best(self) -> Array:
-        """Return the draw of highest posterior density."""
+        """Return the point of highest posterior density: the polished mode, or the best draw where there is none."""
+        if "mode" in self.diagnostics:
+            return self.diagnostics["mode"]
         best: Array = self.flat[int(np.argmax((self.log_likelihood + self.log_prior).ravel()))]
         return best
 

@@ -12,7 +12,10 @@ evidence then comes out low by more than a model comparison can bear. What diffe
   step, and independent points of the tempered posterior remain just that. Systematic resampling keeps siblings
   side by side, so the halves hardly ever share an ancestor.
 - A stage lasts until the population has forgotten where the stage began: until no parameter, nor the
-  log-likelihood, is correlated any more with what it was after resampling.
+  log-likelihood, is correlated any more with what it was after resampling. Nor may it have moved meanwhile:
+  resampled points have the law of the stage already, so a mean that drifts says that part of the posterior
+  was missed, such as the neck of a funnel. The stage then begins again from where the points are now, and
+  takes three times as long as before.
 - The last sweeps give the evidence by bridge sampling (`tamis.inference.evidence`); the product of mean weights
   of the textbook is kept as a check, and used instead where no mixture resembles the posterior.
 
@@ -31,20 +34,20 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtri
 
 from tamis.design import sobol
 from tamis.errors import StudyError, TamisWarning
-from tamis.inference import evidence, loop, mixture
+from tamis.inference import evidence, loop, mixture, scores
 from tamis.inference.posterior import Posterior
 from tamis.space import Space
 from tamis.types import Array, Event, Generator, LogDensity, Progress, silent
 
-_EDGE = 8.2  # normal scores beyond it leave the unit cube in floating point; the prior's mass there is 2e-16
 _SWEEPS_PER_PASS = 3
 _CLOSING_SWEEPS = 8
 _FORGOTTEN = 0.1  # largest correlation with the beginning of the stage, when the stage may end
 _WORRYING = 0.3  # the same, when the user is told
+_DRIFTING = 3.0  # shift of a mean during the stage, in standard errors, when the stage begins again
 _DISAGREEMENT = 5.0  # of the two evidences, in standard errors, when the user is told
 
 
@@ -56,7 +59,7 @@ class State:
     z: Array  # (n, d), normal scores of the prior
     log_likelihood: Array  # (n,)
     family: evidence.Families  # (n,), first ancestor of each point
-    start: Array  # (n, d + 1), z and log-likelihood when the stage began
+    start: Array  # (n, d + 1), z and log-likelihood when the stage began, or began again
     mixed: bool  # the stage is over
     calls: int  # of the likelihood, points counted one by one
     exponents: Array  # (stages,), and so on: one value a stage
@@ -65,7 +68,9 @@ class State:
     accepted: Array
     memory: Array
     families: Array
+    drift: Array
     passes: int  # halves moved in this stage
+    since: int  # and before it began again
     closed: int  # halves that have made their last sweeps
     visited: Array  # (closing sweeps, n), log(prior x likelihood / q) at the points
     drawn: Array  # (closing sweeps, n), and at the draws of q
@@ -108,14 +113,15 @@ def tmcmc(
     Posterior
         One chain of n equally weighted draws. Its diagnostics hold, one value a stage, ``exponents`` (the
         first is 0), ``acceptance``, ``log_evidence_increments``, ``memory`` (largest correlation left between the
-        population and itself at the stage's beginning) and ``families`` (effective number of first ancestors);
+        population and itself at the stage's beginning), ``drift`` (largest shift of a mean since then, in
+        standard errors) and ``families`` (effective number of first ancestors);
         ``ess``, effective draws of every parameter, counted by families; ``log_evidence_bridge`` and
         ``log_evidence_stepping``, each value and standard error, and their ``disagreement`` in standard
         errors; ``likelihood_calls``.
     """
     if n < 16:
         raise StudyError(f"tmcmc needs at least 16 points, found n = {n}")
-    target = _target(space, loglike)
+    target = scores.target(space, loglike)
     corners = space.from_unit(np.array([[0.1], [0.5], [0.9]]) * np.ones(space.dim))
     tag = {"sampler": "tmcmc", "names": space.names, "prior": corners, "settings": (n, fraction, sweeps)}
     tell = progress or silent
@@ -156,7 +162,9 @@ def init(target: LogDensity, n: int, d: int, rng: Generator) -> State:
         accepted=none,
         memory=none,
         families=none,
+        drift=none,
         passes=0,
+        since=0,
         closed=0,
         visited=np.zeros((_CLOSING_SWEEPS, n)),
         drawn=np.zeros((_CLOSING_SWEEPS, n)),
@@ -177,11 +185,18 @@ def step(state: State, target: LogDensity, fraction: float, sweeps: int, rng: Ge
         return replace(state, visited=all_visited, drawn=all_drawn, closed=state.closed + 1)
     side = state.passes % 2
     state, _, _ = move(state, halves[side], halves[1 - side], target, _SWEEPS_PER_PASS, rng)
-    passes, memory = state.passes + 1, _memory(state)
-    over = memory <= _allowed(_FORGOTTEN, n) or passes * _SWEEPS_PER_PASS >= 2 * sweeps
-    return replace(
-        state, passes=passes, memory=_with_last(state.memory, memory), mixed=bool(side == 1 and over)
-    )
+    state = replace(state, passes=state.passes + 1)
+    if side == 0:
+        return state
+    memory, drift = _memory(state), _drift(state, fraction)
+    state = replace(state, memory=_with_last(state.memory, memory), drift=_with_last(state.drift, drift))
+    if state.passes * _SWEEPS_PER_PASS >= 2 * sweeps:
+        return replace(state, mixed=True)
+    if memory > _allowed(_FORGOTTEN, n) or state.passes < 3 * state.since:
+        return state
+    if drift > _DRIFTING:
+        return replace(state, start=_features(state), since=state.passes)
+    return replace(state, mixed=True)
 
 
 def temper(state: State, fraction: float, rng: Generator) -> State:
@@ -207,12 +222,14 @@ def temper(state: State, fraction: float, rng: Generator) -> State:
         start=np.column_stack([z, log_likelihood]),
         mixed=False,
         passes=0,
+        since=0,
         exponents=np.append(state.exponents, exponent),
         increments=np.append(state.increments, top + math.log(weight.mean())),
         proposed=np.append(state.proposed, 0.0),
         accepted=np.append(state.accepted, 0.0),
         memory=np.append(state.memory, 1.0),
         families=np.append(state.families, evidence.family_count(family)),
+        drift=np.append(state.drift, 0.0),
     )
 
 
@@ -240,12 +257,12 @@ def move(
     """
     q = mixture.fit(state.z[other], rng)
     z, log_likelihood = state.z[mine], state.log_likelihood[mine]
-    log_ratio = _log_prior(z) - mixture.log_density(q, z)
+    log_ratio = scores.log_prior(z) - mixture.log_density(q, z)
     visited, drawn, accepted = [], [], 0
     for _ in range(sweeps):
         for propose in (mixture.independent, mixture.local):
             to = propose(q, z, rng)
-            to_likelihood, to_ratio = target(to), _log_prior(to) - mixture.log_density(q, to)
+            to_likelihood, to_ratio = target(to), scores.log_prior(to) - mixture.log_density(q, to)
             gain = state.exponent * (to_likelihood - log_likelihood) + to_ratio - log_ratio
             taken = -rng.standard_exponential(len(z)) < gain
             if propose is mixture.independent:
@@ -269,35 +286,24 @@ def move(
     return moved, np.array(visited), np.array(drawn)
 
 
-def _target(space: Space, loglike: LogDensity) -> LogDensity:
-    """Return the log-likelihood as a function of normal scores."""
-
-    def target(z: Array) -> Array:
-        outside = np.abs(z).max(axis=1) > _EDGE
-        x = space.from_unit(ndtr(np.where(outside[:, None], 0.0, z)))
-        values: Array = np.asarray(loglike(x), dtype=np.float64)
-        if values.shape != (len(z),):
-            raise StudyError(
-                f"the log-likelihood of {len(z)} points must have shape ({len(z)},), found {values.shape}"
-            )
-        if np.isposinf(values).any():
-            raise StudyError("the log-likelihood is infinite at some points; give the noise a lower bound")
-        return np.where(outside | np.isnan(values), -np.inf, values)
-
-    return target
-
-
-def _log_prior(z: Array) -> Array:
-    log_prior: Array = -0.5 * (z**2).sum(axis=1) - 0.5 * z.shape[1] * math.log(2 * math.pi)
-    return log_prior
-
-
 def _memory(state: State) -> float:
     """Return the largest correlation of the population with itself when the stage began."""
-    now = np.column_stack([state.z, state.log_likelihood])
+    now = _features(state)
     a, b = now - now.mean(axis=0), state.start - state.start.mean(axis=0)
     scale = np.sqrt((a**2).sum(axis=0) * (b**2).sum(axis=0))
     return float(np.max(np.abs((a * b).sum(axis=0)) / np.where(scale > 0, scale, 1.0)))
+
+
+def _drift(state: State, fraction: float) -> float:
+    """Return the largest shift of a mean since the stage began, in standard errors of points just resampled."""
+    now = _features(state)
+    shift, sd = np.abs(now.mean(axis=0) - state.start.mean(axis=0)), now.std(axis=0)
+    error = math.sqrt((1 + 1 / fraction) / len(now))
+    return float(np.max(shift / np.where(sd > 0, sd, 1.0))) / error
+
+
+def _features(state: State) -> Array:
+    return np.column_stack([state.z, state.log_likelihood])
 
 
 def _allowed(correlation: float, n: int) -> float:
@@ -321,7 +327,7 @@ def _event(state: State) -> Event:
 
 
 def _posterior(space: Space, state: State) -> Posterior:
-    x = space.from_unit(ndtr(state.z))
+    x = scores.physical(space, state.z)
     bridge = evidence.bridge(state.visited, state.drawn, len(state.z) // 2, state.family)
     stepping = evidence.stepping(state.increments, state.family)
     disagreement = abs(bridge[0] - stepping[0]) / math.hypot(bridge[1], stepping[1])
@@ -331,6 +337,7 @@ def _posterior(space: Space, state: State) -> Posterior:
         "acceptance": state.accepted / state.proposed,
         "log_evidence_increments": state.increments,
         "memory": state.memory,
+        "drift": state.drift,
         "families": state.families,
         "ess": np.array([evidence.effective_size(column, state.family) for column in state.z.T]),
         "log_evidence_bridge": np.array(bridge),
@@ -350,10 +357,12 @@ def _posterior(space: Space, state: State) -> Posterior:
 
 def _warn(state: State, disagreement: float) -> None:
     """Tell the user of what makes the result doubtful."""
-    n, memory = len(state.z), state.memory[-1]
+    n, memory, drift = len(state.z), state.memory[-1], state.drift[-1]
     worries = []
     if memory > _allowed(_WORRYING, n):
         worries.append(f"its last stage ended with correlation {memory:.2f} to its beginning")
+    if drift > _DRIFTING:
+        worries.append(f"its last stage ended while a mean still moved, by {drift:.1f} standard errors")
     if disagreement > _DISAGREEMENT:
         worries.append(f"its two estimates of the evidence are {disagreement:.1f} standard errors apart")
     if worries:

@@ -29,7 +29,10 @@ from tamis.report.blocks import (
     grid,
     write_page,
 )
+from tamis.report.information import exceedance_blocks, information_blocks
+from tamis.report.parts import part_blocks
 from tamis.report.references import beside, reference_grid
+from tamis.report.sampling import sampler_blocks
 from tamis.report.tables import (
     Cell,
     count,
@@ -181,7 +184,7 @@ def parameter_screen(results: Results) -> list[Block]:
         caption,
         {"marginals": parameters.marginal_numbers(posterior)},
     )
-    blocks: list[Block] = [marginals]
+    blocks: list[Block] = [marginals, _point_grid(posterior)]
     if posterior.space.dim > 1:
         blocks += [_pairs(posterior), _correlation_grid(posterior)]
     blocks += sources
@@ -189,6 +192,24 @@ def parameter_screen(results: Results) -> list[Block]:
     if rows:
         blocks += [Heading("Beside published figures"), reference_grid(rows)]
     return blocks
+
+
+def _point_grid(posterior: Posterior) -> Grid:
+    """Return mean, median and point of highest density, for whoever needs one value."""
+    summary = posterior.summary()
+    columns = ("parameter", "mean", "median", "highest density", "standard deviation", "unit")
+    wanted = [summary.column(name) for name in ("parameter", "mean", "median", "best", "sd", "unit")]
+    rows = list(zip(*wanted, strict=True))
+    shown = []
+    for name, mean, median, best, sd, unit in rows:
+        texts = [with_interval(value, value - sd, value + sd)[0] for value in (mean, median, best)]
+        cells = [Cell(text, value) for text, value in zip(texts, (mean, median, best), strict=True)]
+        shown.append((name, *cells, number(sd), unit))
+    polished = "polished by an optimiser" if "mode" in posterior.diagnostics else "the best draw"
+    caption = (
+        f"The point of highest density is {polished}; the joint point, not that of each parameter alone."
+    )
+    return grid(columns, shown, name="point-estimates", numbers=Table(columns, tuple(rows)), caption=caption)
 
 
 def _pairs(posterior: Posterior) -> Picture:
@@ -242,68 +263,19 @@ def surrogate(results: Results) -> list[Block]:
     )
 
 
+def parts(results: Results) -> list[Block]:
+    """Show what each part of a split study says, and how well it foretells the others."""
+    return part_blocks(results.parts)
+
+
 def sampler(results: Results) -> list[Block]:
     """Show how the posterior was sampled and how far to trust it."""
-    posterior = results.posterior
-    if posterior is None:
-        return []
-    blocks: list[Block] = []
-    found = posterior.diagnostics
-    facts = [("draws", count(len(posterior.flat)).text)]
-    if posterior.log_evidence is not None:
-        facts.append(("log evidence", with_error(*posterior.log_evidence)))
-    scalars = {k: float(np.ravel(v)[0]) for k, v in found.items() if np.size(v) == 1}
-    if "likelihood_calls" in scalars:
-        facts.append(("likelihood calls", count(int(scalars.pop("likelihood_calls"))).text))
-    steps = figures.ladder(found)
-    if "exponents" in steps:
-        facts.append(("tempering stages", str(len(steps["exponents"]) - 1)))
-    blocks.append(Facts(tuple(facts)))
-    if steps:
-        caption = "Stage by stage, from the prior (exponent 0) to the posterior (exponent 1)."
-        files = {"sampler": figures.sampler_numbers(found)}
-        blocks.append(Picture("sampler", figures.sampler_figure(found), caption, files))
-    blocks += _effective(posterior)
-    if scalars:
-        rows = [
-            (_DIAGNOSTICS.get(name, name.replace("_", " ")), number(value)) for name, value in scalars.items()
-        ]
-        blocks.append(
-            grid(
-                ("diagnostic", "value"),
-                rows,
-                name="diagnostics",
-                numbers=Table(("diagnostic", "value"), tuple(scalars.items())),
-            )
-        )
-    return blocks
+    return sampler_blocks(results.posterior) if results.posterior is not None else []
 
 
-_DIAGNOSTICS = {"disagreement": "two estimates of the log evidence apart, in standard errors (4 is too many)"}
-
-
-def _effective(posterior: Posterior) -> list[Block]:
-    """Show how many independent draws each parameter's are worth."""
-    dim = posterior.space.dim
-    known = {
-        k: np.ravel(v) for k, v in posterior.diagnostics.items() if k in ("ess", "rhat") and np.size(v) == dim
-    }
-    if not known:
-        return []
-    titles = {"ess": "effective draws", "rhat": "rhat"}
-    rows = [
-        (name, *(_diagnostic(k, float(v[i])) for k, v in known.items()))
-        for i, name in enumerate(posterior.space.names)
-    ]
-    numbers = Table(
-        ("parameter", *known),
-        tuple((n, *(float(v[i]) for v in known.values())) for i, n in enumerate(posterior.space.names)),
-    )
-    return [grid(("parameter", *(titles[k] for k in known)), rows, name="effective", numbers=numbers)]
-
-
-def _diagnostic(name: str, value: float) -> Cell:
-    return count(round(value)) if name == "ess" else number(value, plain(value, 4))
+def candidates(results: Results) -> list[Block]:
+    """Rank the experiments that might be done next."""
+    return information_blocks(results.candidates or (), results.study.space)
 
 
 def prediction(results: Results) -> list[Block]:
@@ -319,6 +291,7 @@ def prediction(results: Results) -> list[Block]:
     if new:
         blocks.append(Heading("New conditions"))
         blocks += panel_pictures("prediction", new, caption)
+    blocks += exceedance_blocks(results.panels or ())
     return blocks + propagation.propagation_blocks(results.propagations or (), results.study.model_space)
 
 
@@ -426,10 +399,12 @@ def _flatten(mapping: Mapping[str, Any], prefix: str = "") -> list[tuple[str, st
 SCREENS: tuple[Screen[Results], ...] = (
     Screen("verdict", "Verdict", verdict),
     Screen("data", "Data and model", data_and_model),
+    Screen("parts", "Parts of the data", parts),
     Screen("parameters", "Parameters", parameter_screen),
     Screen("surrogate", "Surrogate", surrogate),
     Screen("sampler", "Sampler", sampler),
     Screen("prediction", "Prediction", prediction),
+    Screen("next", "The next experiment", candidates),
     Screen("runs", "Runs", runs),
     Screen("provenance", "Provenance", provenance),
 )

@@ -57,6 +57,9 @@ class Panel:
         Array  # (lags + 1,) of the residuals along the abscissa, starting with 1; (0,) where not computed
     )
     emulated: bool = False  # answered by the surrogate, its error included, instead of the simulator
+    limit: float = np.nan  # the level not to be exceeded; NaN if none
+    exceedance: Array = field(default_factory=lambda: np.empty((0, 0)))  # (2, m): of the model, in total
+    bias: Array = field(default_factory=lambda: np.zeros((1, 1)))  # (n or 1, m or 1) mean of the error
 
 
 @dataclass(frozen=True)
@@ -133,6 +136,20 @@ class Propagation:
     law_quantiles: Array  # (laws, n) of each law at the plotting positions of the ordered values
 
 
+@dataclass(frozen=True)
+class Candidate:
+    """What an experiment that might be done next is expected to teach."""
+
+    name: str  # of its table
+    label: str  # its conditions in words
+    xlabel: str  # of the condition that is swept, "" where none is
+    x: float  # its value, NaN where none is
+    gain: float  # expected information, in nats
+    error: float  # standard error of that
+    failed: int  # draws at which there was no answer
+    narrowing: Array  # (d,) expected share by which each parameter's standard deviation falls
+
+
 def save_records(path: Path, records: Sequence[Any]) -> None:
     """Write records to one ``.npz``: arrays by index, words and numbers as JSON."""
     arrays: dict[str, Any] = {}
@@ -205,9 +222,11 @@ class Results:
     posterior: Posterior | None
     panels: tuple[Panel, ...] | None
     propagations: tuple[Propagation, ...] | None
+    candidates: tuple[Candidate, ...] | None
     worries: tuple[Worry, ...]
     verdict: str
     manifest: Mapping[str, Any]
+    parts: tuple[Results, ...] = ()  # of a split study, one for each part of its data
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,37 @@ from tamis.study.series import Builder, Series
 from tamis.types import Array, Inputs, Progress
 
 _FEWEST_RUNS = 3  # to which a surrogate is fitted
+CALLS_A_POINT = 110  # likelihood calls that a point of tmcmc costs, roughly: 90 to 130 on the examples
 _LARGEST_BATCH = 250  # of an enrichment: points chosen one by one among some thousand candidates
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """How the posterior is sampled; each method reads some of the numbers."""
+
+    method: Literal["tmcmc", "metropolis", "mct"]
+    n: int = 2000  # points of tmcmc
+    sweeps: int = 40  # of each of its stages, at most
+    chains: int = 100  # of metropolis
+    draws: int = 1000  # steps of each chain, or draws of each trajectory
+    trajectories: int = 100  # of mct
+
+    @property
+    def calls(self) -> int:
+        """About how many points the likelihood is asked for."""
+        return CALLS_A_POINT * self.n if self.method == "tmcmc" else self.chains * self.draws
+
+    @property
+    def described(self) -> str:
+        """The method and its numbers, in words."""
+        return {
+            "tmcmc": f"{self.n} samples (tmcmc)",
+            "metropolis": f"{self.chains} chains of {self.draws} steps (metropolis)",
+            "mct": f"{self.draws} draws of each of {self.trajectories} trajectories (mct)",
+        }[self.method]
+
+
+_OWN = {"tmcmc": ("n", "sweeps"), "metropolis": ("chains", "draws"), "mct": ("trajectories", "draws")}
 
 
 @dataclass(frozen=True)
@@ -48,7 +78,7 @@ class Settings:
     design: str
     n_design: int
     replicates: int
-    n_samples: int
+    sampler: Sampler
     on_crash: Literal["stop", "reject"]
     timeout: float | None
     max_output: float
@@ -71,6 +101,9 @@ class Study:
     settings: Settings
     references: tuple[Reference, ...]
     raw: Raw
+    folder: Path  # of what is sampled and predicted: that of the results, or of a part of them
+    part: str = ""  # the part of the data it is calibrated with, where a study is split
+    idle: Space | None = None  # sizes of errors that this part cannot tell
 
     @classmethod
     def load(cls, path: Path | str) -> Study:
@@ -100,7 +133,7 @@ class Study:
     @property
     def results(self) -> Path:
         """Folder of this study's results."""
-        return self.path.parent / "results" / self.path.stem
+        return self.raw.results.resolve()
 
     @property
     def runs(self) -> Path:
@@ -170,7 +203,7 @@ def build(raw: Raw) -> Study:
         file.design.method,
         file.design.n,
         file.design.replicates,
-        file.inference.n,
+        _sampler(fail, file),
         file.inference.on_crash,
         None if file.model.timeout is None else float(file.model.timeout),
         float(file.model.max_output),
@@ -182,8 +215,35 @@ def build(raw: Raw) -> Study:
     references = tuple(_reference(fail, i, r, space) for i, r in enumerate(file.reference))
     title = file.title or raw.path.stem
     return Study(
-        raw.path.resolve(), title, file.seed, simulator, space, series, fixed, settings, references, raw
+        raw.path.resolve(),
+        title,
+        file.seed,
+        simulator,
+        space,
+        series,
+        fixed,
+        settings,
+        references,
+        raw,
+        raw.results.resolve(),
     )
+
+
+def _sampler(fail: _Fault, file: StudyFile) -> Sampler:
+    """Return the sampler with its numbers, refusing those of others."""
+    table = file.inference
+    emulated = file.surrogate.target == "loglike"
+    method = table.method or ("mct" if emulated else "tmcmc")
+    if method == "mct" and not emulated:
+        message = 'samples trajectories of a surrogate of the log-likelihood: [surrogate] target = "loglike"'
+        raise fail("inference.method", f'"mct" {message}')
+    given = {key: getattr(table, key) for keys in _OWN.values() for key in keys}
+    given = {key: value for key, value in given.items() if value is not None}
+    for key in given:
+        if key not in _OWN[method]:
+            owner = " or ".join(f'"{name}"' for name, keys in _OWN.items() if key in keys)
+            raise fail(f"inference.{key}", f'only method = {owner} has it; this study samples by "{method}"')
+    return Sampler(method, **given)
 
 
 def _consistent(fail: _Fault, file: StudyFile, simulator: Simulator, series: tuple[Series, ...]) -> None:
@@ -194,6 +254,13 @@ def _consistent(fail: _Fault, file: StudyFile, simulator: Simulator, series: tup
         for key in keys:
             if getattr(table, key) is not None and table.method != method:
                 raise fail(f"surrogate.{key}", f'only method = "{method}" has it, found "{table.method}"')
+    if table.target == "loglike":
+        _loglike_consistent(fail, file, series)
+    if file.inference.split != "none" and len({s.part for s in series if s.part}) < 2:
+        what = "experiment" if file.inference.split == "experiment" else "group of observations"
+        raise fail("inference.split", f"there is only one {what} to calibrate with; nothing to split")
+    if file.next and not any(s.use == "calibrate" for s in series):
+        raise fail("next", "there are no data, hence no posterior that an experiment could narrow")
     if file.design.replicates > 1 and "seed" not in simulator.inputs:
         message = f"{simulator.name} has no input called seed, so that all runs at a point would be the same"
         raise fail("design.replicates", message)
@@ -243,6 +310,32 @@ def _consistent(fail: _Fault, file: StudyFile, simulator: Simulator, series: tup
     for i, law in enumerate(file.propagate.laws):
         if law not in FITTED:
             raise fail(f"propagate.laws[{i}]", f'no law "{law}" to fit{nearest(law, FITTED)}')
+
+
+def _loglike_consistent(fail: _Fault, file: StudyFile, series: tuple[Series, ...]) -> None:
+    """Refuse what a surrogate of the log-likelihood cannot do."""
+    if file.surrogate.method != "kriging":
+        message = f'a surrogate of the log-likelihood is Kriging, found method = "{file.surrogate.method}"'
+        raise fail("surrogate.target", message)
+    if file.surrogate.enrich is not None and file.surrogate.enrich.where != "posterior":
+        raise fail("surrogate.enrich.where", 'a log-likelihood is enriched where = "posterior"')
+    tests = [s for s in series if s.use == "calibrate"]
+    if not tests:
+        raise fail("surrogate.target", "there are no data, hence no likelihood")
+    for one in tests:
+        for observation in one.experiments[0].observations:
+            if observation.noise.reads:
+                told = (
+                    f"the error of {one.name}, {observation.label} has unknown {observation.noise.reads[0]}"
+                )
+                remedy = 'state its size, or identify it from reference tests (kind = "lowrank")'
+                raise fail(
+                    "surrogate.target", f"{told}; a surrogate of the log-likelihood needs it known: {remedy}"
+                )
+    if file.inference.split != "none":
+        raise fail(
+            "inference.split", "each part would need a surrogate of its own; split the observables' instead"
+        )
 
 
 def _simulator(fail: _Fault, raw: Raw) -> Simulator:

@@ -8,12 +8,21 @@ import numpy as np
 
 from tamis.inference.posterior import Posterior
 from tamis.store import Run, failure_groups, reason
-from tamis.study.artifacts import DesignRuns, Emulation, Panel, Propagation, Worry
+from tamis.study.artifacts import DesignRuns, Emulation, Panel, Propagation, Results, Worry
+from tamis.types import Array
 
 _EDGE = 0.02  # the outermost part of the prior at each end ...
 _LEANING = 0.08  # ... and the share of the posterior there that counts as leaning against the bound
 _UNMIXED = 0.3  # correlation with the beginning of the last stage beyond which a population has not mixed
+_DRIFTING = 3.0  # standard errors that a mean may move in the last stage
 _RUNS_A_PARAMETER = 10  # below which a score is too often better than the surrogate
+_RHAT = (
+    1.05,
+    1.1,
+)  # chains worth 10 and 5 draws each, as rhat is about the root of 1 + 1 / that; few are told by ess
+_MOST_GROUPS = 0.95  # of the trajectories of a surrogate have to mix
+_ABSURD = 1e-6  # of the largest measurement, below which no error is credible
+_MOVED = 0.2  # distance from the prior below which a posterior that is as wide has not moved either
 _FEW_DRAWS = 400  # effective draws below which the tails of an interval are poorly known
 
 
@@ -27,7 +36,7 @@ def worries(
     heard: Sequence[str],
 ) -> list[Worry]:
     """Collect everything a reader of the results should worry about, the serious first."""
-    found = [Worry(text) for text in heard if "sampler did not mix" not in text]  # told below, in our words
+    found = [Worry(text) for text in heard if "did not mix" not in text]  # told below, in our words
     if design is not None:
         runs = [run for row in design.runs for run in row]
         found += _failed_runs("design runs", runs)
@@ -38,6 +47,7 @@ def worries(
         found += _sampler(posterior)
         found += _leaning(posterior, () if design is None else design.names)
         found += _uninformed(posterior)
+    found += _absurd(panels or ())
     for panel in panels or ():
         found += _misfit(panel)
     found += _unsettled(propagations or ())
@@ -135,16 +145,32 @@ def _unsettled(propagations: Sequence[Propagation]) -> list[Worry]:
 
 def _sampler(posterior: Posterior) -> list[Worry]:
     found = []
+    names, groups = posterior.space.names, posterior.diagnostics.get("group_rhat")
+    alone = f" within {1 - _MOST_GROUPS:.0%} of the trajectories" if groups is not None else ""
+    more = "raise [inference] draws" if "rhat" in posterior.diagnostics else "raise [inference] n"
     ess = posterior.diagnostics.get("ess")
-    if ess is not None and np.min(ess) < _FEW_DRAWS:
-        name = posterior.space.names[int(np.argmin(ess))]
+    if ess is not None and groups is None and np.min(ess) < _FEW_DRAWS:
         few = bool(np.min(ess) < 100)
-        text = f"Only {np.min(ess):.0f} effective draws of {name}; raise [inference] n."
+        text = f"Only {np.min(ess):.0f} effective draws of {names[int(np.argmin(ess))]}; {more}."
         found.append(Worry(text, serious=few, unsound=few))
+    rhat = posterior.diagnostics.get("rhat")
+    if rhat is not None:
+        each = np.nan_to_num(np.atleast_2d(rhat if groups is None else groups), nan=np.inf)
+        told = np.sort(each, axis=0)[
+            int(_MOST_GROUPS * (len(each) - 1))
+        ]  # one bad trajectory of many is no harm
+        found += _apart(told, names, alone, more)
     memory = posterior.diagnostics.get("memory")
     flat = bool(np.ptp(posterior.log_likelihood) == 0)  # nothing to mix over: the posterior is the prior
     if memory is not None and memory[-1] > _UNMIXED and not flat:
         text = f"The sampler did not mix: {memory[-1]:.2f} of the last stage's beginning is left; raise [inference] n."
+        found.append(Worry(text, serious=True, unsound=True))
+    drift = posterior.diagnostics.get("drift")
+    if drift is not None and drift[-1] > _DRIFTING and not flat:
+        text = (
+            f"The sampler's last stage ended while a mean still moved, by {drift[-1]:.1f} standard errors: part of the "
+            "posterior may be missed; raise [inference] sweeps."
+        )
         found.append(Worry(text, serious=True, unsound=True))
     disagreement = posterior.diagnostics.get("disagreement")
     if disagreement is not None and disagreement > 4:
@@ -160,6 +186,18 @@ def _sampler(posterior: Posterior) -> list[Worry]:
             )
         )
     return found
+
+
+def _apart(rhat: Array, names: Sequence[str], alone: str, more: str) -> list[Worry]:
+    """Tell of chains that disagree, the sign that they have not mixed."""
+    worst = float(rhat.max())
+    if worst <= _RHAT[0]:
+        return []
+    said = f"rhat{alone} is {worst:.3f} for {names[int(rhat.argmax())]}"
+    if worst <= _RHAT[1]:
+        return [Worry(f"The chains have hardly mixed: {said}, more than {_RHAT[0]}; {more}.")]
+    text = f"The chains did not mix: {said}, more than {_RHAT[1]}, so that the draws are not the posterior; {more}."
+    return [Worry(text, serious=True, unsound=True)]
 
 
 def _leaning(posterior: Posterior, inputs: Sequence[str]) -> list[Worry]:
@@ -188,9 +226,11 @@ def _leaning(posterior: Posterior, inputs: Sequence[str]) -> list[Worry]:
 def _uninformed(posterior: Posterior) -> list[Worry]:
     table = posterior.summary()
     names = [
-        name
-        for name, gain in zip(table.column("parameter"), table.column("narrowing"), strict=True)
-        if gain < 0.1
+        parameter.name
+        for i, (parameter, gain) in enumerate(
+            zip(posterior.space.parameters, table.column("narrowing"), strict=True)
+        )
+        if gain < 0.1 and _moved(np.asarray(parameter.prior.cdf(posterior.flat[:, i]))) < _MOVED
     ]
     if not names:
         return []
@@ -199,6 +239,12 @@ def _uninformed(posterior: Posterior) -> list[Worry]:
             f"The data say next to nothing about {', '.join(names)}: the posterior is as wide as the prior."
         )
     ]
+
+
+def _moved(u: Array) -> float:
+    """Return the distance of Kolmogorov of places in the prior from evenness: how far the posterior has moved."""
+    even = (np.arange(len(u)) + 0.5) / len(u)
+    return float(np.max(np.abs(np.sort(u) - even)))
 
 
 def _misfit(panel: Panel) -> list[Worry]:
@@ -229,6 +275,49 @@ def _misfit(panel: Panel) -> list[Worry]:
             )
         )
     return found
+
+
+def _absurd(panels: Sequence[Panel]) -> list[Worry]:
+    """Tell of errors so small that the posterior is a point, whatever the data are worth."""
+    found = []
+    for panel in panels:
+        if panel.use == "calibrate" and np.isfinite(panel.y).any():
+            assumed = float(np.sqrt(panel.error_var.mean()))
+            if assumed < _ABSURD * float(np.nanmax(np.abs(panel.y))):
+                found.append((f"{panel.series}, {panel.label}", assumed))
+    if not found:
+        return []
+    others = f" (and {len(found) - 1} other observations)" if len(found) > 1 else ""
+    text = (
+        f"{found[0][0]}{others}: an error of {found[0][1]:.1g} is assumed, less than a millionth of what was measured. "
+        "The posterior shrinks to a point: where model or surrogate happen to allow most, not where the data are. Make "
+        'the size an unknown: noise = { kind = "gaussian", sd = "sigma" }.'
+    )
+    return [Worry(text, serious=True, unsound=True)]
+
+
+def split_verdict(parts: Sequence[Results], found: Sequence[Worry]) -> str:
+    """Say in one sentence how far calibrations of each part of the data alone agree."""
+    tables = [part.posterior.summary() for part in parts if part.posterior is not None]
+    intervals: dict[str, list[tuple[float, float]]] = {}
+    for table in tables:
+        for name, low, high in zip(*(table.column(key) for key in ("parameter", "q05", "q95")), strict=True):
+            intervals.setdefault(name, []).append((low, high))
+    shared = {name: each for name, each in intervals.items() if len(each) == len(parts)}
+    agree = sum(max(low for low, _ in each) <= min(high for _, high in each) for each in shared.values())
+    text = f"{len(parts)} parts of the data were calibrated alone; their 90 % intervals of {agree} of {len(shared)} "
+    text += "parameters overlap"
+    unseen = [
+        p for part in parts for p in part.panels or () if p.use == "validate" and np.isfinite(p.coverage)
+    ]
+    total = sum(int(np.isfinite(p.y).sum()) for p in unseen)
+    if total:
+        inside = sum(round(p.coverage * np.isfinite(p.y).sum()) for p in unseen)
+        text += f", and each covers on average {inside / total:.0%} of the measurements it did not see"
+    serious = sum(worry.serious for worry in found)
+    return (
+        f"{text}; {serious} serious reservation{'s' if serious > 1 else ''} below." if serious else f"{text}."
+    )
 
 
 def verdict(

@@ -23,6 +23,7 @@ from tamis.space import Space
 from tamis.study.artifacts import Comparison, NestedCheck, Panel, Results, Worry, save_records
 from tamis.study.build import Study, build
 from tamis.study.panels import make_panel
+from tamis.study.parts import is_split
 from tamis.study.reader import STAGES, Raw, comparison_folder, comparison_hash, study_names
 from tamis.study.stages import run
 from tamis.types import Progress
@@ -38,6 +39,11 @@ def compare_studies(
         )
     stems = study_names(raws)
     studies = [build(raw) for raw in raws]
+    for study in studies:
+        if is_split(study):
+            raise StudyError(
+                f'{study.path.name}: [inference] split calibrates parts of the data alone; compare needs split = "none"'
+            )
     _same_measurements(studies)
     results = [
         run(study, executor=executor, progress=_named(stem, progress))
@@ -172,7 +178,7 @@ def _mixed(results: Sequence[Results], weights: Sequence[float], rng: np.random.
         same = [p for p in panels if p is not None and np.array_equal(p.x, first.x)]
         if len(same) < len(results):
             continue
-        parts = [Predictive(p.x, p.model, p.draws, p.error_var, p.failed) for p in same]
+        parts = [Predictive(p.x, p.model, p.draws, p.error_var, p.failed, p.bias) for p in same]
         words: dict[str, Any] = {
             "series": first.series,
             "label": first.label,
@@ -184,6 +190,7 @@ def _mixed(results: Sequence[Results], weights: Sequence[float], rng: np.random.
             "condition": "",
             "y_sd": first.y_sd,
             "overlay": first.overlay,
+            "limit": first.limit,
         }
         nothing = np.empty((0, len(first.x)))
         mixed.append(

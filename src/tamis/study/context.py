@@ -70,4 +70,4 @@ def design_points(study: Study, u: Array, i: int) -> list[Inputs]:
 def load_posterior(study: Study) -> Posterior | None:
     """Read the posterior; None where there are no data."""
     calibrated = any(s.use == "calibrate" for s in study.series)
-    return Posterior.load(study.results / "posterior.npz", study.space) if calibrated else None
+    return Posterior.load(study.folder / "posterior.npz", study.space) if calibrated else None

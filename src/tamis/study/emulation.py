@@ -27,7 +27,7 @@ from tamis.study.artifacts import Emulation, Influence, load_records, save_recor
 from tamis.study.build import Study
 from tamis.study.context import Context, design_points
 from tamis.study.layout import Block, layout, size
-from tamis.study.reader import applies
+from tamis.study.reader import applies, emulates_loglike, emulates_observables
 from tamis.study.series import Series
 from tamis.surrogates.base import Surrogate
 from tamis.surrogates.enrich import enrich
@@ -39,7 +39,7 @@ from tamis.types import Array, Event, Generator, Mask, Progress
 
 _SHORT = 20  # numbers of one observation above which its principal components are fitted instead
 _CANDIDATES = 2048  # points among which the next are chosen
-_SKETCH = 512  # draws of the posterior in whose region they are chosen
+SKETCH = 512  # draws of the posterior in whose region they are chosen
 _CONSTANT = 1e-24  # of its mean square, below which the variance of a number is rounding
 
 
@@ -154,17 +154,18 @@ def run_surrogate(context: Context) -> None:
         candidates = _candidates(study, model, table.where, context.rng("surrogate", turn, 1))
         n = min(table.batch, table.budget - spent)
         chosen = enrich(model, runs.u, runs.y, candidates, n, criterion=table.where)
-        new_keys, more = _run_at(context, chosen)
+        new_keys, more = run_at(context, chosen)
         keys.append(new_keys)
         runs = runs.joined(more)
-    _say_if_short(study, worst, len(runs.u) - first)
+    say_if_short(study, worst, len(runs.u) - first)
     records = _records(study, runs, model, np.array(growth))
     added = np.hstack(keys) if keys else np.empty((len(study.experiments), 0), dtype="U1")
     save_arrays(study.results / "surrogate.npz", {**model.arrays(), **vars(runs), "added": added})
     save_records(study.results / "emulation.npz", records)
 
 
-def _say_if_short(study: Study, worst: float, added: int) -> None:
+def say_if_short(study: Study, worst: float, added: int) -> None:
+    """Warn that the enrichment has spent its runs without reaching the score asked for."""
     table = study.settings.surrogate.enrich
     if table is not None and worst < table.q2:
         text = f"Enrichment spent its {added} runs a test at a Q2 of {worst:.4f}, short of the {table.q2:g} asked for."
@@ -179,12 +180,12 @@ def _candidates(study: Study, model: Joined, where: str, rng: Generator) -> Arra
     model = model.only(calibrated(study))
     tests = [s for s in study.series if s.use == "calibrate"]
     likelihood = Likelihood(study.space, tuple(t for s in tests for t in emulated(study, s, model)))
-    posterior = tmcmc(study.space, likelihood, n=_SKETCH, rng=rng)
+    posterior = tmcmc(study.space, likelihood, n=SKETCH, rng=rng)
     x = posterior.flat[:, [study.space.index(name) for name in space.names]]
     return np.unique(space.to_unit(x), axis=0)
 
 
-def _run_at(context: Context, u: Array) -> tuple[Any, Runs]:
+def run_at(context: Context, u: Array) -> tuple[Any, Runs]:
     """Run the simulator of every experiment at new points; return the keys (experiments, runs) and the runs."""
     study = context.study
     asked = [inputs for i in range(len(study.experiments)) for inputs in design_points(study, u, i)]
@@ -247,7 +248,9 @@ def _records(study: Study, runs: Runs, model: Joined, growth: Array) -> list[Emu
 
 def load_emulations(study: Study) -> tuple[Emulation, ...]:
     """Read the records, judged by the file's threshold and under its labels, whatever these were at the fit."""
-    records = relabelled(study, load_records(study.results / "emulation.npz", Emulation))
+    records = load_records(study.results / "emulation.npz", Emulation)
+    if not emulates_loglike(study.raw):
+        records = relabelled(study, records)
     return tuple(replace(r, poor=r.q2 < study.settings.surrogate.min_q2) for r in records)
 
 
@@ -292,8 +295,9 @@ def terms(
 
 
 def load_surrogate(study: Study) -> Joined | None:
-    """Read the surrogate; None where the simulator itself is sampled."""
-    return Joined.load(study.results / "surrogate.npz") if applies(study.raw, "surrogate") else None
+    """Read the surrogate of the observables; None where there is none."""
+    emulated = applies(study.raw, "surrogate") and emulates_observables(study.raw)
+    return Joined.load(study.results / "surrogate.npz") if emulated else None
 
 
 def load_runs(study: Study) -> Runs:
@@ -301,7 +305,10 @@ def load_runs(study: Study) -> Runs:
     if not applies(study.raw, "surrogate"):
         return design_runs(study)
     found = load_arrays(study.results / "surrogate.npz")
-    return Runs(found["u"], found["y"], found["good"])
+    kept = (
+        "runs." if emulates_loglike(study.raw) else ""
+    )  # beside those that the log-likelihood was fitted to
+    return Runs(*(found[f"{kept}{name}"] for name in ("u", "y", "good")))
 
 
 def check_good_enough(study: Study, records: Sequence[Emulation]) -> None:
@@ -317,12 +324,13 @@ def check_good_enough(study: Study, records: Sequence[Emulation]) -> None:
         f"{name} = {value:.4g}"
         for name, value in zip(study.model_space.names, worst.points[worst.worst], strict=True)
     )
-    other = "kriging" if table.method == "pce" else "pce"
+    other = 'method = "kriging"' if table.method == "pce" else 'method = "pce"'
+    other = 'target = "observables"' if table.target == "loglike" else other
     more_runs = (
         "[design] n, or a larger enrich.budget" if table.enrich else "[design] n, or [surrogate] enrich"
     )
     raise SurrogateError(
         f"the surrogate is too poor: Q2 of {listed}{more}, below min_q2 = {table.min_q2:g}; worst at {at}. "
         f"Give it more runs than the {len(worst.points)} of now ({more_runs}), try "
-        f'method = "{other}", or go on all the same with --force; the report shows where it errs'
+        f"{other}, or go on all the same with --force; the report shows where it errs"
     )

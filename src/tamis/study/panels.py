@@ -81,19 +81,27 @@ def series_panels(
                 prior=_prior_band(before, len(x)),
                 white=observation.noise.white,
                 signal=observation.coord is not None,
+                limit=series.limits[j] if series.limits else math.nan,
             )
         )
     return panels
 
 
 def make_panel(
-    predictive: Predictive, *, y: Array, white: bool, signal: bool, prior: Array, **words: Any
+    predictive: Predictive,
+    *,
+    y: Array,
+    white: bool,
+    signal: bool,
+    prior: Array,
+    limit: float,
+    **words: Any,
 ) -> Panel:
     """Fill a panel from a prediction and the measurements on its abscissa."""
     coord = predictive.coord
     assert coord is not None
     residual = np.empty(0)
-    correlation, limit = np.empty(0), math.nan
+    correlation, white_limit = np.empty(0), math.nan
     with np.errstate(invalid="ignore", divide="ignore"):
         if len(y):
             measured = np.isfinite(y)
@@ -104,14 +112,16 @@ def make_panel(
     there = np.isfinite(residual)
     if signal and there.sum() >= _ENOUGH:
         correlation = autocorrelation(residual[there])
-        limit = 2.576 / math.sqrt(there.sum()) if white else math.nan  # 99 % of white sequences stay inside
+        white_limit = (
+            2.576 / math.sqrt(there.sum()) if white else math.nan
+        )  # 99 % of white sequences stay inside
     return Panel(
         x=coord,
         y=y,
         prior=prior,
         failed=predictive.failed,
         coverage=predictive.coverage(y) if len(y) else math.nan,
-        white_limit=limit,
+        white_limit=white_limit,
         model=predictive.model,
         draws=predictive.draws,
         error_var=predictive.error_var,
@@ -122,6 +132,11 @@ def make_panel(
         total_band=predictive.quantile((0.05, 0.95)),
         residual=residual,
         autocorrelation=correlation,
+        limit=limit,
+        exceedance=np.array([predictive.exceedance(limit, total=total) for total in (False, True)])
+        if math.isfinite(limit)
+        else np.empty((0, len(coord))),
+        bias=np.atleast_2d(predictive.bias),
         **words,
     )
 

@@ -17,9 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.errors import SimulationError, StudyError, TamisError, TamisWarning
-from tamis.inference.likelihood import answers, means
+from tamis.inference.likelihood import answers, means, with_error
 from tamis.inference.posterior import Posterior
-from tamis.prediction import with_error
 from tamis.propagation import (
     Fosm,
     MonteCarlo,
@@ -53,7 +52,7 @@ def run_propagation(context: Context) -> None:
         numbers = [block for block in layout([series], study.simulator) if not block.signal]
         if series.use == "predict" and numbers:
             records += _propagate(context, series, numbers, model, posterior, k)
-    save_records(study.results / "propagation.npz", records)
+    save_records(study.folder / "propagation.npz", records)
 
 
 def _propagate(

@@ -30,6 +30,7 @@ Stage = Literal[
     "posterior",
     "prediction",
     "propagation",
+    "next",
     "report",
 ]
 STAGES: tuple[Stage, ...] = get_args(Stage)
@@ -134,15 +135,19 @@ def stage_hashes(raw: Raw) -> dict[Stage, str]:
     noisy = set(noise_parameters(raw))
     laws = list(raw.table("parameters").items())  # as a list: their order is that of the arrays' columns
     feeds = [(n, law) for n, law in laws if (n in inputs if inputs is not None else n not in noisy)]
-    tests = [_without(table, "label") for table in raw.tables_of("experiment")]
+    grouped = raw.table("inference").get("split") == "group"
+    aside = ("label", "limit") if grouped else ("label", "limit", "group")
+    tests = [_without(table, *aside) for table in raw.tables_of("experiment")]
     ahead = raw.tables_of("predict")
-    designed = [*tests, *(table for table in ahead if emulates(raw, table))]
+    possible = raw.tables_of("next")
+    designed = [*tests, *(table for table in (*ahead, *possible) if emulates(raw, table))]
     imposed = [
         {k: v for k, v in t.items() if k in ("name", "table", "conditions", "sweep", "synthetic")}
         for t in designed
     ]
+    parts = [t.get("observe") for t in raw.tables_of("experiment")] if grouped else []  # taken apart by group
     seen = [
-        {k: v for k, v in _without(table, "label", "noise", "sd").items() if k not in _HOW_TOLD}
+        {k: v for k, v in _without(table, *aside, "noise", "sd").items() if k not in _HOW_TOLD}
         for table in designed
     ]
     calibrated = [
@@ -157,10 +162,11 @@ def stage_hashes(raw: Raw) -> dict[Stage, str]:
     files = _named_files(raw, calibrated)
     sampled = (*common, model, *unknowns, calibrated, files, raw.table("inference"))
     hashes["design"] = _digest(*common, feeds, correlation, raw.table("design"))
-    hashes["runs"] = _digest(hashes["design"], model, imposed, _named_files(raw, imposed))
+    hashes["runs"] = _digest(hashes["design"], model, imposed, parts, _named_files(raw, imposed))
     hashes["observables"] = _digest(hashes["runs"], seen, _named_files(raw, seen))
-    led = sampled if raw.table("surrogate").get("enrich", {}).get("where") == "posterior" else ()
-    fitted = {k: v for k, v in raw.table("surrogate").items() if k != "min_q2"}  # which only judges the fit
+    table = raw.table("surrogate")
+    led = sampled if table.get("enrich", {}).get("where") == "posterior" or emulates_loglike(raw) else ()
+    fitted = {k: v for k, v in table.items() if k != "min_q2"}  # which only judges the fit
     hashes["surrogate"] = _digest(hashes["observables"], fitted, *led)
     hashes["sensitivity"] = _digest(hashes["surrogate"], raw.table("sensitivity"))
     calls = [hashes["surrogate"]] if applies(raw, "surrogate") else []
@@ -169,7 +175,8 @@ def stage_hashes(raw: Raw) -> dict[Stage, str]:
     before = (hashes["posterior"], hashes["surrogate"], tests, printed)
     hashes["prediction"] = _digest(*before, ahead, _named_files(raw, [tests, ahead]))
     hashes["propagation"] = _digest(hashes["prediction"], raw.table("propagate"))
-    last = (hashes["sensitivity"], hashes["propagation"])
+    hashes["next"] = _digest(hashes["posterior"], hashes["surrogate"], possible, _named_files(raw, possible))
+    last = (hashes["sensitivity"], hashes["propagation"], hashes["next"])
     hashes["report"] = _digest(*last, raw.text, raw.parents, _report_code())
     return hashes
 
@@ -184,7 +191,17 @@ def _without(table: dict[str, Any], *keys: str) -> dict[str, Any]:
 
 def emulates(raw: Raw, table: Mapping[str, Any]) -> bool:
     """Say whether a prediction, or a held-out test, is to be made by a surrogate."""
-    return bool(table.get("emulate")) and surrogate_method(raw) != "none"
+    return bool(table.get("emulate")) and emulates_observables(raw)
+
+
+def emulates_observables(raw: Raw) -> bool:
+    """Say whether a surrogate stands in for the simulator."""
+    return surrogate_method(raw) != "none" and not emulates_loglike(raw)
+
+
+def emulates_loglike(raw: Raw) -> bool:
+    """Say whether a surrogate stands in for the log-likelihood itself."""
+    return raw.table("surrogate").get("target") == "loglike"
 
 
 def surrogate_method(raw: Raw) -> str:
@@ -237,12 +254,12 @@ def input_names(raw: Raw) -> set[str] | None:
 
 def noise_parameters(raw: Raw) -> Iterator[str]:
     """Yield the names that error models of the file read."""
-    for test in (*raw.tables_of("experiment"), *raw.tables_of("predict")):
+    for test in (*raw.tables_of("experiment"), *raw.tables_of("predict"), *raw.tables_of("next")):
         for observe in test.get("observe", []):
             noise = observe.get("noise", []) if isinstance(observe, dict) else []
             for part in noise if isinstance(noise, list) else [noise]:
                 if isinstance(part, dict):
-                    for key in ("sd", "variance", "length"):
+                    for key in ("sd", "variance", "length", "scale"):
                         if isinstance(part.get(key), str):
                             yield part[key]
 
@@ -335,6 +352,7 @@ ARTIFACTS: dict[Stage, tuple[str, ...]] = {
     "posterior": ("posterior.npz",),
     "prediction": ("prediction.npz",),
     "propagation": ("propagation.npz",),
+    "next": ("next.npz",),
     "report": ("report.html",),
 }
 
@@ -357,15 +375,16 @@ def applies(raw: Raw, stage: Stage) -> bool:
     No design without data or an emulated prediction, no surrogate where the simulator is sampled.
     """
     calibrated = any(t.get("use", "calibrate") == "calibrate" for t in raw.tables_of("experiment"))
-    tables = (*raw.tables_of("experiment"), *raw.tables_of("predict"))
+    tables = (*raw.tables_of("experiment"), *raw.tables_of("predict"), *raw.tables_of("next"))
     designed = calibrated or any(emulates(raw, table) for table in tables)
     emulated = designed and surrogate_method(raw) != "none"
     return {
         "surrogate": emulated,
-        "sensitivity": emulated or (designed and "sensitivity" in raw.tables),
+        "sensitivity": (emulated and not emulates_loglike(raw)) or (designed and "sensitivity" in raw.tables),
         "posterior": calibrated,
         "prediction": True,
         "propagation": "propagate" in raw.tables,
+        "next": calibrated and bool(raw.tables_of("next")),
         "report": True,
     }.get(stage, designed)
 

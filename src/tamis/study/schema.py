@@ -108,11 +108,17 @@ class CorrelationTable(Strict):
 class NoiseTable(Strict):
     """One source of error; each kind takes ``sd`` or ``variance``, a number or a parameter's name."""
 
-    kind: Literal["known", "gaussian", "relative", "correlated"]
+    kind: Literal["known", "gaussian", "relative", "correlated", "covariance", "lowrank"]
     sd: Scalar | None = None
     variance: Scalar | None = None
     length: Scalar | None = None
     of: Literal["data", "model"] | None = None
+    matrix: str | list[list[Number]] | None = None
+    scale: Scalar | None = None
+    reference: str | None = None
+    nominal: dict[str, Scalar] | None = None
+    components: int | None = Field(default=None, ge=1)
+    residual: bool | None = None
 
 
 class GridTable(Strict):
@@ -137,6 +143,8 @@ class ObserveTable(Strict):
     extend: Literal["none", "hold"] = "none"
     noise: NoiseTable | list[NoiseTable] | None = None
     label: str = ""
+    group: str = ""
+    limit: Number | None = None
 
 
 class SyntheticTable(Strict):
@@ -182,6 +190,17 @@ class PredictTable(Strict):
     observe: list[ObserveTable] = Field(min_length=1)
 
 
+class NextTable(Strict):
+    """An experiment that might be done next, or a range of them."""
+
+    name: str
+    conditions: dict[str, Scalar] = {}
+    sweep: SweepTable | None = None
+    emulate: bool = False
+    draws: int | None = Field(default=None, ge=50)
+    observe: list[ObserveTable] = Field(min_length=1)
+
+
 class DesignTable(Strict):
     """The points at which the simulator is run to see what the prior implies."""
 
@@ -203,6 +222,7 @@ class SurrogateTable(Strict):
     """What stands in for the simulator, and how good it must be."""
 
     method: Literal["none", "pce", "kriging"] = "none"
+    target: Literal["observables", "loglike"] = "observables"
     min_q2: Number = Field(default=0.95, lt=1)
     energy: Number = Field(default=0.9999, gt=0, le=1)
     degree: int | None = Field(default=None, ge=1, le=20)
@@ -233,10 +253,15 @@ class PropagateTable(Strict):
 
 
 class InferenceTable(Strict):
-    """The sampler."""
+    """The sampler, and whether all data are taken together or each part of them alone."""
 
-    method: Literal["tmcmc"] = "tmcmc"
-    n: int = Field(default=2000, ge=16)
+    method: Literal["tmcmc", "metropolis", "mct"] | None = None
+    n: int | None = Field(default=None, ge=16)
+    sweeps: int | None = Field(default=None, ge=4)
+    chains: int | None = Field(default=None, ge=4)
+    draws: int | None = Field(default=None, ge=20)
+    trajectories: int | None = Field(default=None, ge=2)
+    split: Literal["none", "experiment", "group"] = "none"
     on_crash: Literal["stop", "reject"] = "stop"
 
 
@@ -271,6 +296,7 @@ class StudyFile(Strict):
     propagate: PropagateTable | None = None
     inference: InferenceTable = InferenceTable()
     predict: list[PredictTable] = []
+    next: list[NextTable] = []
     cluster: ClusterTable | None = None
     reference: list[ReferenceTable] = []
 

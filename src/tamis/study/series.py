@@ -16,17 +16,17 @@ import numpy as np
 from tamis.campaign import evaluate
 from tamis.errors import StudyError, TamisError, nearest
 from tamis.experiment import Experiment, Observation, Sheet, read_csv
-from tamis.noise import Correlated, Gaussian, Known, Noise, Relative, Sum
 from tamis.observables import SCALARS, SIGNALS, Observable, load_custom
 from tamis.simulation import Simulator
 from tamis.space import Space
 from tamis.store import RunStore
-from tamis.study.reader import Raw, surrogate_method
-from tamis.study.schema import ExperimentTable, NoiseTable, ObserveTable, PredictTable, StudyFile
+from tamis.study.noises import Noises, Observed
+from tamis.study.reader import Raw, emulates_loglike, emulates_observables
+from tamis.study.schema import ExperimentTable, NextTable, ObserveTable, PredictTable, StudyFile
 from tamis.types import Array, Inputs, Value
 
 Fault = Callable[[str, str], StudyError]
-Use = Literal["calibrate", "validate", "predict"]
+Use = Literal["calibrate", "validate", "predict", "next"]
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,13 @@ class Series:
     draws: int | None = None  # None: as many as the simulator's speed allows
     synthetic: bool = False
     emulate: bool = False  # a surrogate answers instead of the simulator
+    part: str = ""  # the data it is calibrated with, where a study is split
+    limits: tuple[float, ...] = ()  # one per observation, NaN where none: the level not to be exceeded
 
     @property
     def designed(self) -> bool:
         """Whether its experiments are run at the points of the design."""
-        return self.use != "predict" or self.emulate
+        return self.use in ("calibrate", "validate") or self.emulate
 
 
 class Builder:
@@ -59,6 +61,7 @@ class Builder:
         self.simulator = simulator
         self.space = space
         self.fixed = fixed
+        self.noises = Noises(fail, raw, simulator, space, fixed)
 
     def series(self, file: StudyFile) -> tuple[Series, ...]:
         """Build every experiment and prediction."""
@@ -70,6 +73,11 @@ class Builder:
             self._emulated(f"predict[{i}]", table, self._predict(f"predict[{i}]", table))
             for i, table in enumerate(file.predict)
         ]
+        found += [
+            self._emulated(f"next[{i}]", table, self._candidate(f"next[{i}]", table))
+            for i, table in enumerate(file.next)
+        ]
+        found = split(found, file.inference.split)
         names = [s.name for s in found]
         for name in names:
             if names.count(name) > 1:
@@ -78,11 +86,15 @@ class Builder:
                 )
         return tuple(found)
 
-    def _emulated(self, where: str, table: ExperimentTable | PredictTable, series: Series) -> Series:
+    def _emulated(
+        self, where: str, table: ExperimentTable | PredictTable | NextTable, series: Series
+    ) -> Series:
         """Say who answers: the surrogate where the likelihood uses it too, else the simulator unless asked."""
-        exists = surrogate_method(self.raw) != "none"
+        exists = emulates_observables(self.raw)
         if table.emulate and not exists:
-            raise self.fail(f"{where}.emulate", 'needs a surrogate: [surrogate] method = "pce" or "kriging"')
+            message = 'needs a surrogate: [surrogate] method = "pce" or "kriging"'
+            of = ' with target = "observables"' if emulates_loglike(self.raw) else ""
+            raise self.fail(f"{where}.emulate", message + of)
         return replace(
             series, emulate=exists and (table.emulate or series.use == "calibrate"), draws=table.draws
         )
@@ -93,12 +105,13 @@ class Builder:
         if not table.name:
             raise self.fail(f"{where}.name", "missing; name the test (or give a table of tests)")
         conditions = self._conditions(where, table.conditions)
-        draft = Experiment(
-            table.name, conditions, self._observations(where, table.observe, table.synthetic), table.use
-        )
+        observed = self._observations(where, table.observe, table.synthetic, conditions)
+        draft = Experiment(table.name, conditions, observed, table.use)
+        limits = _limits(table.observe)
         if table.synthetic is None:
-            return Series(table.name, table.use, (draft,))
-        return Series(table.name, table.use, (self._synthesise(where, table, draft),), synthetic=True)
+            return Series(table.name, table.use, (draft,), limits=limits)
+        made = self._synthesise(where, table, draft)
+        return Series(table.name, table.use, (made,), synthetic=True, limits=limits)
 
     def _rows(self, where: str, table: ExperimentTable) -> Series:
         if table.synthetic is not None:
@@ -125,21 +138,23 @@ class Builder:
             }
             conditions = self._conditions(where, imposed)
             observed = tuple(
-                self._row_observation(f"{where}.observe[{j}]", sheet, row, o)
+                self._row_observation(f"{where}.observe[{j}]", sheet, row, o, conditions)
                 for j, o in enumerate(table.observe)
             )
             title = ", ".join(f"{key} = {conditions[key]}" for key in columns)
             tests.append(Experiment(f"{name}: {title}", conditions, observed, table.use))
         along = next((key for key in columns if self._port(where, key).kind == "number"), "")
         values = tuple(float(t.conditions[along]) for t in tests) if along else ()
-        return Series(name, table.use, tuple(tests), along, values)
+        return Series(name, table.use, tuple(tests), along, values, limits=_limits(table.observe))
 
     def _cell(self, where: str, sheet: Sheet, column: str, row: int, name: str) -> Value:
         if self.simulator.inputs[name].kind == "number":
             return float(self._numbers(f"{where}.conditions.{name}", sheet, column)[row])
         return sheet.text(column)[row]
 
-    def _row_observation(self, where: str, sheet: Sheet, row: int, table: ObserveTable) -> Observation:
+    def _row_observation(
+        self, where: str, sheet: Sheet, row: int, table: ObserveTable, conditions: Inputs
+    ) -> Observation:
         if table.how not in SCALARS:
             raise self.fail(
                 f"{where}.how", f"a table of tests holds one number a test{nearest(table.how, SCALARS)}"
@@ -154,8 +169,10 @@ class Builder:
             self._same_unit(f"{where}.y", sheet, column, unit, f"output {table.output}")
         y = np.array([[self._numbers(f"{where}.y", sheet, column, missing=True)[row]] for column in columns])
         sd = self._known(where, table, sheet)
-        noise = self._noise(where, table.noise, None if sd is None else sd[row : row + 1], required=True)
-        return Observation(self._observable(where, table, None), y, noise, None, table.label or table.output)
+        mine = None if sd is None else sd[row : row + 1]
+        observed = Observed(self._observable(where, table, None), 1, None, conditions)
+        noise = self.noises.build(where, table.noise, mine, observed, required=True)
+        return Observation(observed.observable, y, noise, None, table.label or table.output, table.group)
 
     def _predict(self, where: str, table: PredictTable) -> Series:
         conditions = self._conditions(where, table.conditions)
@@ -163,16 +180,8 @@ class Builder:
         values: tuple[float, ...] = ()
         if table.sweep is not None:
             along, values = self._sweep(f"{where}.sweep", table, conditions)
-        observed, overlay = [], []
-        for j, o in enumerate(table.observe):
-            place = f"{where}.observe[{j}]"
-            coord = None if o.how in SCALARS else self._times(place, o)
-            y = np.full(1 if coord is None else len(coord), np.nan)
-            noise = self._noise(place, o.noise, None, required=False)
-            observed.append(
-                Observation(self._observable(place, o, coord), y, noise, coord, o.label or o.output)
-            )
-            overlay.append(self._overlay(place, o, along))
+        observed = self._unmeasured(where, table, conditions, required=False)
+        overlay = [self._overlay(f"{where}.observe[{j}]", o, along) for j, o in enumerate(table.observe)]
         for name, bounds in table.where.items():
             if name not in self.space.names:
                 raise self.fail(
@@ -182,10 +191,41 @@ class Builder:
                 raise self.fail(f"{where}.where.{name}", f"expected [low, high], found {bounds}")
         inside = {name: (float(low), float(high)) for name, (low, high) in table.where.items()}
         points: list[dict[str, Value]] = [{**conditions, along: v} for v in values] if along else [conditions]
-        tests = tuple(Experiment(table.name, point, tuple(observed)) for point in points)
-        return Series(table.name, "predict", tests, along, values, tuple(overlay), inside)
+        tests = tuple(Experiment(table.name, point, observed) for point in points)
+        limits = _limits(table.observe)
+        return Series(table.name, "predict", tests, along, values, tuple(overlay), inside, limits=limits)
 
-    def _sweep(self, where: str, table: PredictTable, conditions: Inputs) -> tuple[str, tuple[float, ...]]:
+    def _candidate(self, where: str, table: NextTable) -> Series:
+        """Build experiments that might be done: what would be measured, and with what error."""
+        conditions = self._conditions(where, table.conditions)
+        along: str = ""
+        values: tuple[float, ...] = ()
+        if table.sweep is not None:
+            along, values = self._sweep(f"{where}.sweep", table, conditions)
+        observed = self._unmeasured(where, table, conditions, required=True)
+        points: list[dict[str, Value]] = [{**conditions, along: v} for v in values] if along else [conditions]
+        tests = tuple(Experiment(table.name, point, observed) for point in points)
+        return Series(table.name, "next", tests, along, values)
+
+    def _unmeasured(
+        self, where: str, table: PredictTable | NextTable, conditions: Inputs, *, required: bool
+    ) -> tuple[Observation, ...]:
+        """Build what is observed where there are no measurements."""
+        found = []
+        for j, o in enumerate(table.observe):
+            place = f"{where}.observe[{j}]"
+            coord = None if o.how in SCALARS else self._times(place, o)
+            m = 1 if coord is None else len(coord)
+            known = np.full(m, float(o.sd)) if required and isinstance(o.sd, (int, float)) else None
+            observed = Observed(self._observable(place, o, coord), m, coord, conditions)
+            noise = self.noises.build(place, o.noise, known, observed, required=required)
+            y = np.full(m, np.nan)
+            found.append(Observation(observed.observable, y, noise, coord, o.label or o.output))
+        return tuple(found)
+
+    def _sweep(
+        self, where: str, table: PredictTable | NextTable, conditions: Inputs
+    ) -> tuple[str, tuple[float, ...]]:
         sweep = table.sweep
         assert sweep is not None
         self._conditions(where, {sweep.input: 0.0})
@@ -217,19 +257,23 @@ class Builder:
         return np.column_stack(columns)
 
     def _observations(
-        self, where: str, tables: Sequence[ObserveTable], synthetic: Any
+        self, where: str, tables: Sequence[ObserveTable], synthetic: Any, conditions: Inputs
     ) -> tuple[Observation, ...]:
         return tuple(
-            self._observation(f"{where}.observe[{j}]", o, synthetic is not None) for j, o in enumerate(tables)
+            self._observation(f"{where}.observe[{j}]", o, synthetic is not None, conditions)
+            for j, o in enumerate(tables)
         )
 
-    def _observation(self, where: str, table: ObserveTable, synthetic: bool) -> Observation:
+    def _observation(
+        self, where: str, table: ObserveTable, synthetic: bool, conditions: Inputs
+    ) -> Observation:
         label = table.label or table.output
         if synthetic:
             coord = None if table.how in SCALARS else self._times(where, table)
             y = np.full(1 if coord is None else len(coord), np.nan)
-            noise = self._noise(where, table.noise, None, required=True)
-            return Observation(self._observable(where, table, coord), y, noise, coord, label)
+            observed = Observed(self._observable(where, table, coord), len(y), coord, conditions)
+            noise = self.noises.build(where, table.noise, None, observed, required=True)
+            return Observation(observed.observable, y, noise, coord, label, table.group)
         if table.data is None:
             raise self.fail(f"{where}.data", "missing; name the CSV file that holds the measurements")
         sheet = self._sheet(f"{where}.data", table.data)
@@ -247,8 +291,10 @@ class Builder:
             abscissa = self.simulator.outputs[table.along].unit if table.how == "at" else ""
             self._same_unit(f"{where}.x", sheet, x, abscissa, f"output {table.along}")
             coord = self._numbers(f"{where}.x", sheet, x)
-        noise = self._noise(where, table.noise, self._known(where, table, sheet), required=True)
-        return Observation(self._observable(where, table, coord), y, noise, coord, label)
+        observed = Observed(self._observable(where, table, coord), len(y.T), coord, conditions)
+        known = self._known(where, table, sheet)
+        noise = self.noises.build(where, table.noise, known, observed, required=True)
+        return Observation(observed.observable, y, noise, coord, label, table.group)
 
     def _synthesise(self, where: str, table: ExperimentTable, draft: Experiment) -> Experiment:
         assert table.synthetic is not None
@@ -263,10 +309,12 @@ class Builder:
                 )
             outputs = store.outputs(run.key)
         rng = np.random.default_rng([table.synthetic.seed, 977])
-        noise = self._noise(f"{where}.synthetic", table.synthetic.noise, None, required=False)
         observed = []
         for o in draft.observations:
             exact = o.observable(outputs)[None]
+            mine = Observed(o.observable, exact.shape[1], o.coord, draft.conditions)
+            place = f"{where}.synthetic"
+            noise = self.noises.build(place, table.synthetic.noise, None, mine, required=False)
             observed.append(replace(o, y=noise.draw(exact, {}, o.coord, rng)))
         return replace(draft, observations=tuple(observed))
 
@@ -285,43 +333,6 @@ class Builder:
         self._output(f"{where}.along", table.along)
         options = {"extend": table.extend} if table.how == "at" else {}
         return SIGNALS[table.how](table.output, coord, along=table.along, unit=port.unit, **options)
-
-    def _noise(self, where: str, tables: Any, known: Array | None, *, required: bool) -> Noise:
-        listed: list[NoiseTable] = tables if isinstance(tables, list) else [] if tables is None else [tables]
-        parts: list[Any] = [] if known is None else [Known(tuple(known.tolist()))]
-        for i, table in enumerate(listed):
-            place = f"{where}.noise[{i}]" if isinstance(tables, list) else f"{where}.noise"
-            parts.append(self._noise_part(place, table))
-        if not parts:
-            if required:
-                message = 'missing; say what error they carry: noise = { kind = "gaussian", sd = ... }, or sd'
-                raise self.fail(f"{where}.noise", message)
-            return Known(0.0)
-        return parts[0] if len(parts) == 1 else Sum(tuple(parts))
-
-    def _noise_part(self, where: str, table: NoiseTable) -> Any:
-        for key in ("sd", "variance", "length"):
-            name = getattr(table, key)
-            if isinstance(name, str) and name not in self.space.names:
-                raise self.fail(f"{where}.{key}", f'no parameter "{name}"{nearest(name, self.space.names)}')
-        allowed = {"known": ("sd",), "gaussian": ("sd", "variance"), "relative": ("sd", "variance", "of")}
-        for key in ("sd", "variance", "length", "of"):
-            if getattr(table, key) is not None and key not in allowed.get(
-                table.kind, ("sd", "variance", "length")
-            ):
-                raise self.fail(f"{where}.{key}", f"{table.kind} noise takes no {key}")
-        with self._at(where):
-            if table.kind == "known":
-                if not isinstance(table.sd, (int, float)):
-                    raise StudyError('known noise needs a number sd; kind = "gaussian" takes a parameter')
-                return Known(float(table.sd))
-            if table.kind == "gaussian":
-                return Gaussian(table.sd, table.variance)
-            if table.kind == "relative":
-                return Relative(table.sd, table.variance, table.of or "data")
-            if table.length is None:
-                raise StudyError("correlated noise needs a length along the abscissa")
-            return Correlated(table.length, table.sd, table.variance)
 
     def _known(self, where: str, table: ObserveTable, sheet: Sheet) -> Array | None:
         if table.sd is None:
@@ -396,3 +407,40 @@ class Builder:
         if found and unit and found != unit:
             message = f'{sheet.path.name} gives "{column}" in "{found}", but {what} is in "{unit}"; convert the column'
             raise self.fail(where, message)
+
+
+def _limits(tables: Sequence[ObserveTable]) -> tuple[float, ...]:
+    return tuple(np.nan if o.limit is None else float(o.limit) for o in tables)
+
+
+def split(series: Sequence[Series], by: str) -> list[Series]:
+    """Say which part of the data each series belongs to, taking series apart that belong to several.
+
+    By experiment, every table of the file is a part. By group, observations of one ``group`` are, wherever they were
+    measured; an observation that names none is a part by itself.
+    """
+    found: list[Series] = []
+    for one in series:
+        if by == "none" or one.use != "calibrate":
+            found.append(one)
+        elif by == "experiment":
+            found.append(replace(one, part=one.name))
+        else:
+            found += _by_group(one)
+    return found
+
+
+def _by_group(series: Series) -> list[Series]:
+    observations = series.experiments[0].observations
+    names = [o.group or f"{series.name} {o.label}" for o in observations]
+    found = []
+    for part in dict.fromkeys(names):
+        mine = [j for j, name in enumerate(names) if name == part]
+        tests = tuple(
+            replace(e, observations=tuple(e.observations[j] for j in mine)) for e in series.experiments
+        )
+        limits = tuple(series.limits[j] for j in mine)
+        own = part if part.startswith(series.name) else f"{series.name}, {part}"
+        name = series.name if len(mine) == len(names) else own
+        found.append(replace(series, name=name, experiments=tests, part=part, limits=limits))
+    return found

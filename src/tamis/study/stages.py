@@ -14,6 +14,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +26,12 @@ from tamis.design import design
 from tamis.errors import StudyError, SurrogateError, TamisError, TamisWarning
 from tamis.experiment import Experiment
 from tamis.files import load_arrays, replacing, save_arrays
-from tamis.inference.likelihood import Likelihood
-from tamis.inference.tmcmc import tmcmc
-from tamis.keys import read_keys, run_key
+from tamis.keys import run_key
 from tamis.pool import Executors, Workers
-from tamis.simulation import batched
 from tamis.store import Run, RunStore
+from tamis.study import emulation
 from tamis.study.artifacts import (
+    Candidate,
     DesignRuns,
     Panel,
     Propagation,
@@ -41,24 +41,35 @@ from tamis.study.artifacts import (
     save_records,
 )
 from tamis.study.build import Study
-from tamis.study.checks import verdict, worries
+from tamis.study.candidates import run_next
+from tamis.study.checks import split_verdict, verdict, worries
 from tamis.study.context import Context, design_points, load_posterior
 from tamis.study.emulation import (
-    calibrated,
     check_good_enough,
     load_emulations,
+    load_runs,
     load_surrogate,
-    run_surrogate,
     terms,
 )
 from tamis.study.influence import load_influences, run_sensitivity
+from tamis.study.loglike import run_loglike
 from tamis.study.panels import series_panels
+from tamis.study.parts import is_split, parts, with_idle
 from tamis.study.propagate import run_propagation
-from tamis.study.reader import ARTIFACTS, STAGES, Stage, applies, read_manifest, stage_hashes, up_to_date
+from tamis.study.reader import (
+    ARTIFACTS,
+    STAGES,
+    Stage,
+    applies,
+    emulates_loglike,
+    read_manifest,
+    stage_hashes,
+    up_to_date,
+)
+from tamis.study.sampling import run_posterior
 from tamis.types import Array, Event, Inputs, Progress, silent
 
-CALLS_A_SAMPLE = 110  # likelihood calls a posterior sample costs, roughly: 90 to 130 on the examples
-_MOST_STORED = 100_000  # runs that sampling a simulator without a batch door may leave in the store
+_PER_PART: tuple[Stage, ...] = ("posterior", "prediction", "propagation", "next")
 
 
 def run(
@@ -78,6 +89,8 @@ def run(
     manifest = read_manifest(folder)
     hashes = stage_hashes(study.raw)
     current = up_to_date(study.raw, upto)
+    if upto == "next":
+        current = {stage: good for stage, good in current.items() if stage not in _ASIDE}
     with RunStore(study.runs) as store, _kept(executor) as kept:
         context = Context(study, store, kept, progress or silent, retry_failed, hashes)
         with warnings.catch_warnings(record=True) as early:
@@ -101,8 +114,10 @@ def run(
                 warnings.simplefilter("always", TamisWarning)
                 if stage == "report":
                     found = results(study, manifest)
-                    _write_report(found)
+                    write_report(found)
                     manifest |= {"result": outcome(found)}
+                elif stage in _PER_PART and is_split(study):
+                    _each_part(context, stage, manifest)
                 else:
                     WORK[stage](context)
             heard = _heard([*early, *caught] if stage == "runs" else caught)
@@ -114,12 +129,42 @@ def run(
                 stage == "runs" and before and before != _content(folder, stage)
             ):  # runs retried, another outcome
                 _reopen(study, manifest, current, "observables")
-            with replacing(folder / "manifest.json") as stream:
-                stream.write(json.dumps(manifest, indent=1).encode())
+            _write_manifest(study, manifest)
     return results(study, manifest)
 
 
-_BUILT_ON: tuple[Stage, ...] = ("posterior", "prediction", "propagation")  # what stands on the surrogate
+_ASIDE: tuple[Stage, ...] = ("sensitivity", "prediction", "propagation")  # what no next experiment needs
+_BUILT_ON: tuple[Stage, ...] = _PER_PART  # what stands on the surrogate
+
+
+def _each_part(context: Context, stage: Stage, manifest: dict[str, Any]) -> None:
+    """Do a stage for every part of a split study, going on after the parts that were done when it was cut short.
+
+    The study's own artifact of that stage lists the parts.
+    """
+    study = context.study
+    begun = manifest.get("begun", {})
+    mine = parts(study)
+    done = list(begun.get("parts", [])) if begun.get("hash") == context.hashes[stage] else []
+    for i, part in enumerate(mine):
+        if part.part not in done:
+            WORK[stage](replace(context, study=part, progress=_named(context.progress, i, mine)))
+            done.append(part.part)
+        manifest["begun"] = {"hash": context.hashes[stage], "parts": done}
+        _write_manifest(study, manifest)
+    save_arrays(study.results / ARTIFACTS[stage][0], {"parts": np.array([part.part for part in mine])})
+    del manifest["begun"]
+
+
+def _named(progress: Progress, i: int, among: tuple[Study, ...]) -> Progress:
+    """Say in the news which part they are about."""
+    which = f"{among[i].part} ({i + 1} of {len(among)})"
+    return lambda event: progress(replace(event, info={**event.info, "part": which}))
+
+
+def _write_manifest(study: Study, manifest: dict[str, Any]) -> None:
+    with replacing(study.results / "manifest.json") as stream:
+        stream.write(json.dumps(manifest, indent=1).encode())
 
 
 def _stop_if_poor(study: Study, manifest: dict[str, Any]) -> None:
@@ -127,7 +172,7 @@ def _stop_if_poor(study: Study, manifest: dict[str, Any]) -> None:
     try:
         check_good_enough(study, load_emulations(study))
     except SurrogateError:
-        _write_report(results(study, manifest))
+        write_report(results(study, manifest))
         raise
 
 
@@ -236,14 +281,18 @@ def _reopen(study: Study, manifest: dict[str, Any], current: dict[Stage, bool], 
         manifest.get("stages", {}).pop(stage, None)
         if stage in current:
             current[stage] = False
-    for passing in (*study.results.glob("checkpoint-*.npz"), *study.results.glob("sampled-*.txt")):
-        passing.unlink()
+    manifest.pop("begun", None)
+    for folder in {study.results, *(part.folder for part in parts(study))}:
+        for passing in (*folder.glob("checkpoint-*.npz"), *folder.glob("sampled-*.txt")):
+            passing.unlink()
 
 
 def _keys(study: Study, artifact: str, name: str) -> list[str]:
-    """Return the keys of runs that an artifact stands on, none where it is not there."""
-    path = study.results / f"{artifact}.npz"
-    return list(dict.fromkeys(map(str, load_arrays(path)[name].ravel()))) if path.is_file() else []
+    """Return the keys of runs that an artifact stands on, that of every part; none where it is not there."""
+    folders = dict.fromkeys((study.results, *(part.folder for part in parts(study))))
+    found = [folder / f"{artifact}.npz" for folder in folders]
+    keys = (key for path in found if path.is_file() for key in load_arrays(path)[name].ravel())
+    return list(dict.fromkeys(map(str, keys)))
 
 
 def _lost(store: RunStore, keys: list[str]) -> bool:
@@ -268,64 +317,19 @@ def _stored(store: RunStore, keys: Array) -> list[Run]:
     return [runs[str(key)] for key in keys]
 
 
-def sampled_runs(study: Study) -> int | None:
-    """Return about how many runs sampling will store; None where a surrogate or a batch door answers instead."""
-    if applies(study.raw, "surrogate"):
-        return None
-    tests = [e for s in study.series if s.use == "calibrate" for e in s.experiments]
-    needs = {name for e in tests for name in study.forward(e).needs}
-    return None if batched(study.simulator, needs) else CALLS_A_SAMPLE * study.settings.n_samples * len(tests)
-
-
-def check_affordable(study: Study) -> None:
-    """Refuse to fill a disk by sampling a simulator without a batch door."""
-    runs = sampled_runs(study)
-    if runs is not None and runs > _MOST_STORED:
-        raise StudyError(
-            f"sampling {study.simulator.name} directly would store about {runs:,} runs, more than {_MOST_STORED:,}; "
-            "use a surrogate ([surrogate] method), give it a batch door (@simulator.batch) or lower [inference] n"
-        )
-
-
-def run_posterior(context: Context) -> None:
-    """Sample the posterior; interrupted, it goes on from its checkpoint."""
-    study = context.study
-    check_affordable(study)
-    asked = study.results / f"sampled-{context.hashes['posterior'][:12]}.txt"
-    for stale in set(study.results.glob("sampled-*.txt")) - {asked}:
-        stale.unlink()
-    whole = load_surrogate(study)
-    model = None if whole is None else whole.only(calibrated(study))
-    tests = [series for series in study.series if series.use == "calibrate"]
-    found = [term for series in tests for term in terms(context, series, model, record=asked)]
-    checkpoint = study.results / f"checkpoint-{context.hashes['posterior'][:12]}.npz"
-    for stale in set(study.results.glob("checkpoint-*.npz")) - {checkpoint}:
-        stale.unlink()
-    posterior = tmcmc(
-        study.space,
-        Likelihood(study.space, tuple(found)),
-        n=study.settings.n_samples,
-        rng=context.rng("posterior"),
-        checkpoint=checkpoint,
-        progress=context.progress,
-    )
-    (study.results / "sampled.npz").unlink(missing_ok=True)
-    if asked.exists():
-        save_arrays(study.results / "sampled.npz", {"keys": np.array(read_keys(asked))})
-    posterior.save(study.results / "posterior.npz")
-    asked.unlink(missing_ok=True)
-    checkpoint.unlink(missing_ok=True)
-
-
 def run_prediction(context: Context) -> None:
     """Predict every test, calibrated or held out, and every condition nobody measured."""
     study = context.study
     posterior = load_posterior(study)
+    if posterior is not None:
+        posterior = with_idle(study, posterior, context.rng("prediction", len(study.series)))
     observed = _observables(study)
     model = load_surrogate(study)
     panels = []
     index = 0
     for k, series in enumerate(study.series):
+        if series.use == "next":
+            continue
         context.progress(Event("prediction", k, len(study.series), {"series": series.name}))
         prior: list[Array] = []
         if series.designed and observed:
@@ -336,7 +340,15 @@ def run_prediction(context: Context) -> None:
             study, series, posterior, prior, terms(context, series, model, vary=True), rng
         )
     context.progress(Event("prediction", len(study.series), len(study.series)))
-    save_records(study.results / "prediction.npz", panels)
+    save_records(study.folder / "prediction.npz", panels)
+
+
+def run_surrogate(context: Context) -> None:
+    """Fit the surrogate that the study asks for: of its observables, or of its log-likelihood."""
+    if emulates_loglike(context.study.raw):
+        run_loglike(context)
+    else:
+        emulation.run_surrogate(context)
 
 
 WORK: dict[Stage, Callable[[Context], None]] = {
@@ -348,6 +360,7 @@ WORK: dict[Stage, Callable[[Context], None]] = {
     "posterior": run_posterior,
     "prediction": run_prediction,
     "propagation": run_propagation,
+    "next": run_next,
 }
 
 
@@ -356,10 +369,12 @@ def _observables(study: Study) -> dict[str, Any]:
     return load_arrays(study.results / "observables.npz") if designed else {}
 
 
-def _write_report(found: Results) -> None:
-    from tamis.report.page import write_report
+def write_report(found: Results) -> None:
+    """Write the report, and one of its own for each part of a split study."""
+    from tamis.report import page
 
-    write_report(found, found.folder / "report.html")
+    for each in (found, *found.parts):
+        page.write_report(each, each.folder / "report.html")
 
 
 def results(study: Study, manifest: dict[str, Any] | None = None) -> Results:
@@ -367,22 +382,36 @@ def results(study: Study, manifest: dict[str, Any] | None = None) -> Results:
     current = up_to_date(study.raw, "report")
     manifest = read_manifest(study.results) if manifest is None else manifest
     fresh = {stage for stage, good in current.items() if good}
+    stages = manifest.get("stages", {})
+    heard = sorted(text for stage in fresh for text in stages.get(stage, {}).get("warnings", []))
+    if not is_split(study):
+        return _gathered(study, manifest, fresh, heard)
+    each = tuple(_gathered(part, manifest, fresh & set(_PER_PART), []) for part in parts(study))
+    shared = _gathered(study, manifest, fresh - set(_PER_PART), heard)
+    told = [
+        replace(worry, text=f"{part.study.part}: {worry.text}") for part in each for worry in part.worries
+    ]
+    found = (*shared.worries, *told)
+    said = split_verdict(each, found) if "posterior" in fresh else shared.verdict
+    return replace(shared, parts=each if "posterior" in fresh else (), worries=found, verdict=said)
+
+
+def _gathered(study: Study, manifest: dict[str, Any], fresh: set[Stage], heard: list[str]) -> Results:
+    """Gather the artifacts of some stages."""
     found_design = _design_runs(study, "surrogate" in fresh) if "runs" in fresh else None
     emulations = load_emulations(study) if "surrogate" in fresh else None
     influences = load_influences(study) if "sensitivity" in fresh else None
     posterior = load_posterior(study) if "posterior" in fresh else None
     panels = _loaded(study, "prediction", Panel) if "prediction" in fresh else None
     propagations = _loaded(study, "propagation", Propagation) if "propagation" in fresh else None
-    heard = [
-        text for stage in fresh for text in manifest.get("stages", {}).get(stage, {}).get("warnings", [])
-    ]
+    candidates = _loaded(study, "next", Candidate) if "next" in fresh else None
     with RunStore(study.runs) as store:
         sampled = _sampled(study, store) if posterior else ()
-    told = (found_design, sampled, emulations, posterior, panels, propagations, sorted(heard))
+    told = (found_design, sampled, emulations, posterior, panels, propagations, heard)
     found = tuple(worries(*told))
     return Results(
         study,
-        study.results,
+        study.folder,
         found_design,
         sampled,
         emulations,
@@ -390,6 +419,7 @@ def results(study: Study, manifest: dict[str, Any] | None = None) -> Results:
         posterior,
         panels,
         propagations,
+        candidates,
         found,
         verdict(emulations, posterior, panels, found),
         manifest,
@@ -397,7 +427,7 @@ def results(study: Study, manifest: dict[str, Any] | None = None) -> Results:
 
 
 def _loaded(study: Study, name: str, kind: type[Record]) -> tuple[Record, ...]:
-    return load_records(study.results / f"{name}.npz", kind)
+    return load_records(study.folder / f"{name}.npz", kind)
 
 
 def _design_runs(study: Study, enriched: bool) -> DesignRuns:
@@ -405,8 +435,8 @@ def _design_runs(study: Study, enriched: bool) -> DesignRuns:
     keys = load_arrays(study.results / "runs.npz")["keys"]
     x = np.repeat(arrays["x"], study.settings.replicates, axis=0)
     if enriched:
-        more = load_arrays(study.results / "surrogate.npz")
-        x, keys = study.model_space.from_unit(more["u"]), np.hstack([keys, more["added"]])
+        added = load_arrays(study.results / "surrogate.npz")["added"]
+        x, keys = study.model_space.from_unit(load_runs(study).u), np.hstack([keys, added])
     with RunStore(study.runs) as store:
         runs = tuple(tuple(_stored(store, row)) for row in keys)
     return DesignRuns(tuple(map(str, arrays["names"])), x, tuple(e.name for e in study.experiments), runs)

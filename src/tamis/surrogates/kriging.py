@@ -23,7 +23,7 @@ same operations.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -37,7 +37,7 @@ from tamis.files import save_arrays
 from tamis.marginals import Marginal
 from tamis.surrogates.base import Score, read, score
 from tamis.surrogates.covariances import check_kernel
-from tamis.surrogates.process import Hyper, Process, condition, estimate
+from tamis.surrogates.process import Functions, Hyper, Process, condition, estimate
 from tamis.types import Array, Gauss, Generator, Mask
 
 Trend = Literal["constant", "linear", "quadratic"]
@@ -81,20 +81,26 @@ class Kriging:
         noise = self.noise.mean(axis=0) if self.of_runs else 0.0
         return Gauss(np.column_stack(mean), np.column_stack(var) + noise)
 
-    def draw(self, n: int, rng: Generator, at: Array) -> Callable[[Array], Array]:
-        """Draw n fixed functions given the runs and values simulated at some points; (N, d) -> (n, N).
+    def mean(self, u: Array) -> Array:
+        """Return the means alone, (N, m), at a fraction of the cost."""
+        x = coordinates(checked(u, self.normal), self.normal)
+        basis = functions(self.trend, x)
+        return np.column_stack([process.mean(x, basis) for process in self.processes])
+
+    def rise(self, u: Array, top: Array) -> tuple[Array, Array]:
+        """Return mean and variance of the output at points u (N, d) less that at one point (d,), (N,) each."""
+        x = coordinates(checked(np.vstack([top, u]), self.normal), self.normal)
+        mean, var = only(self.processes).rise(x, functions(self.trend, x))
+        return mean[1:], var[1:]
+
+    def draw(self, n: int, rng: Generator, at: Array) -> Trajectories:
+        """Draw n fixed functions given the runs and values simulated at some points.
 
         Away from runs and points they return to the mean: give points where it matters.
         """
         process = only(self.processes)
         x = coordinates(checked(at, self.normal), self.normal)
-        drawn = process.draw(n, rng, x, functions(self.trend, x))
-
-        def call(u: Array) -> Array:
-            x = coordinates(checked(u, self.normal), self.normal)
-            return drawn(x, functions(self.trend, x))
-
-        return call
+        return Trajectories(self.trend, self.normal, process.draw(n, rng, x, functions(self.trend, x)))
 
     def arrays(self) -> dict[str, Any]:
         """Return runs and estimates as arrays, for a file."""
@@ -115,6 +121,25 @@ class Kriging:
     def load(cls, path: Path) -> Kriging:
         """Read what `save` wrote."""
         return read(path, cls.of, "Kriging model")
+
+
+@dataclass(frozen=True)
+class Trajectories:
+    """Fixed functions of the unit cube drawn of a Kriging model, n of them."""
+
+    trend: str
+    normal: Mask
+    functions: Functions
+
+    def __call__(self, u: Array) -> Array:
+        """Return every function at points (N, d), (n, N)."""
+        x = coordinates(checked(u, self.normal), self.normal)
+        return self.functions(x, functions(self.trend, x))
+
+    def each(self, u: Array) -> Array:
+        """Return the i-th function at the i-th of n equal blocks of points, (N,)."""
+        x = coordinates(checked(u, self.normal), self.normal)
+        return self.functions.each(x, functions(self.trend, x))
 
 
 def fit_kriging(

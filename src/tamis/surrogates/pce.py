@@ -78,11 +78,14 @@ class PCE:
             single = phi.astype(np.float32)
             for i, (rows, root) in enumerate(zip(self.terms, self._leverage_roots, strict=True)):
                 whole = len(rows) == len(phi)
-                mean[block, i] = self.coefficients[i] @ (phi if whole else phi[rows])
-                part = root @ (single if whole else single[rows])
+                mean[block, i] = self.coefficients[i] @ (phi if whole else phi.take(rows, axis=0))
+                part = root @ (single if whole else single.take(rows, axis=0))
                 var[block, i] = np.einsum("kn,kn->n", part, part)
-        spread = np.array([np.sum(root**2) for root in self.roots])
-        return Gauss(mean, self.mse * (1 + var) / (1 + spread))
+        return Gauss(mean, self.mse * (1 + var) / (1 + self._mean_leverage))
+
+    @cached_property
+    def _mean_leverage(self) -> Array:
+        return np.array([np.sum(root**2) for root in self.roots])
 
     @cached_property
     def _leverage_roots(self) -> tuple[np.ndarray[tuple[int, ...], np.dtype[np.float32]], ...]:

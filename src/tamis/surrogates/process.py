@@ -24,8 +24,8 @@ leave-one-out residuals, and the share of the trend in the variance.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -94,15 +94,32 @@ class Process:
 
     def covariance(self, x: Array, basis: Array) -> Array:
         """Return the covariance (without noise) between points x (N, d), (N, N)."""
-        scaled = x / self.hyper.length
-        k = correlation(self.kernel, scaled, self.points)
-        trend = basis @ self.root - k @ self.lift
-        half = blas.dtrsm(1.0, self.factor, k.T, lower=1)
+        scaled, half, trend = self._parts(x, basis)
         answer = correlation(self.kernel, scaled, scaled) - half.T @ half + trend @ trend.T
         return np.asarray(self.hyper.variance * answer)
 
-    def draw(self, n: int, rng: Generator, x: Array, basis: Array) -> Callable[[Array, Array], Array]:
-        """Draw n values of the process at points x and return the n functions (N, d), (N, p) -> (n, N).
+    def rise(self, x: Array, basis: Array) -> tuple[Array, Array]:
+        """Return mean and variance of the value at points x (N, d) less the value at the first of them.
+
+        Neighbours err together: the variance of a difference is the sum of the variances less twice the covariance.
+        """
+        scaled, half, trend = self._parts(x, basis)
+        half -= half[:, :1]
+        trend -= trend[0]
+        k = correlation(self.kernel, scaled, scaled[:1])[:, 0]
+        var = 2 - 2 * k - np.einsum("ij,ij->j", half, half) + np.einsum("ij,ij->i", trend, trend)
+        mean = self.mean(x, basis)
+        return mean - mean[0], self.hyper.variance * np.maximum(var, 0.0)
+
+    def _parts(self, x: Array, basis: Array) -> tuple[Array, Array, Array]:
+        """Return scaled points (N, d), L^-1 k (n, N) and what the trend adds to the variance, (N, p)."""
+        scaled = x / self.hyper.length
+        k = correlation(self.kernel, scaled, self.points)
+        trend = basis @ self.root - k @ self.lift
+        return scaled, blas.dtrsm(1.0, self.factor, k.T, lower=1), trend
+
+    def draw(self, n: int, rng: Generator, x: Array, basis: Array) -> Functions:
+        """Draw n values of the process at points x and return the n functions.
 
         Each is the mean of the process given its runs and those values (Lebel et al. 2019,
         10.1016/j.jsv.2019.06.024, eq. 12). With S = C C' the covariance at x and z normal numbers, the values are
@@ -116,7 +133,7 @@ class Process:
             root, pivots, rank, _ = lapack.dpstrf(scaled, lower=1, tol=_LEAST_NOISE)
         if rank == 0:
             mean = (np.repeat(a[:, None], n, axis=1) for a in (self.coefficient, self.weight))
-            return _Functions(self, x[:0], *mean)
+            return Functions(self, x[:0], *mean)
         kept = pivots[:rank] - 1
         normal = rng.standard_normal((len(x), n))[:rank]
         push = np.sqrt(self.hyper.variance) * blas.dtrsm(1.0, root[:rank, :rank], normal, lower=1, trans_a=1)
@@ -126,7 +143,7 @@ class Process:
         tilt = trend.T @ push  # (p, n)
         through = blas.dtrsm(1.0, self.factor, np.asarray(k.T @ push), lower=1)
         inverse = blas.dtrsm(1.0, self.factor, through, lower=1, trans_a=1)
-        return _Functions(
+        return Functions(
             self,
             at,
             self.coefficient[:, None] + self.root @ tilt,
@@ -135,21 +152,52 @@ class Process:
 
 
 @dataclass(frozen=True)
-class _Functions:
+class Functions:
+    """Fixed functions drawn of a process, n of them."""
+
     process: Process
-    at: Array
+    at: Array  # points of the values drawn, divided by the lengths
     coefficient: Array  # (p, n)
     weight: Array  # (runs + points, n)
 
+    @cached_property
+    def centres(self) -> Array:
+        """Runs and points, divided by the lengths."""
+        return np.vstack([self.process.points, self.at])
+
     def __call__(self, x: Array, basis: Array) -> Array:
-        centres = np.vstack([self.process.points, self.at])
+        """Return every function at points (N, d) with trend (N, p), (n, N)."""
         answer = np.empty((self.coefficient.shape[1], len(x)))
-        step = max(16, _BLOCK // len(centres))
+        step = max(16, _BLOCK // len(self.centres))
         for first in range(0, len(x), step):
             block = slice(first, first + step)
-            k = correlation(self.process.kernel, x[block] / self.process.hyper.length, centres)
-            answer[:, block] = (basis[block] @ self.coefficient + k @ self.weight).T
+            answer[:, block] = (basis[block] @ self.coefficient + self._k(x[block]) @ self.weight).T
         return answer
+
+    def each(self, x: Array, basis: Array) -> Array:
+        """Return the i-th function at the i-th of n equal blocks of points, (N,).
+
+        A sampler's chains each follow their own function: all functions at all points would be n times the work.
+        """
+        n = self.coefficient.shape[1]
+        size = len(x) // n
+        answer = np.empty((n, size))
+        step = max(1, _BLOCK // (len(self.centres) * max(size, 1)))
+        for first in range(0, n, step):
+            mine = slice(first, first + step)
+            rows = slice(first * size, (first + step) * size)
+            k = self._k(x[rows]).reshape(-1, size, len(self.centres))
+            f = basis[rows].reshape(-1, size, basis.shape[1])
+            answer[mine] = np.einsum("isp,pi->is", f, self.coefficient[:, mine])
+            answer[mine] += np.einsum("isk,ik->is", k, self._by_function[mine])
+        return answer.ravel()
+
+    @cached_property
+    def _by_function(self) -> Array:
+        return np.ascontiguousarray(self.weight.T)
+
+    def _k(self, x: Array) -> Array:
+        return correlation(self.process.kernel, x / self.process.hyper.length, self.centres)
 
 
 def condition(kernel: str, x: Array, basis: Array, y: Array, hyper: Hyper) -> Process:

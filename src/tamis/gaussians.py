@@ -1,0 +1,277 @@
+"""Log densities of Gaussian errors of n points at once, without m by m matrices where there is a way around them.
+
+The error of an emulated signal, and that of a model whose misfit was analysed into principal components, run along
+k modes, so that the covariance is that of some noise plus modes' weight modes. Dividing the noise out of the residual
+and out of the modes leaves a problem of k unknowns. White noise is divided out instant by instant; an error that fades
+exponentially, by a filter along the abscissa; a full covariance by one factor for all points, as long as what is added
+to its diagonal has the same shape everywhere. Only several coloured errors at once, or a full covariance beside
+a variance of another shape at each point, take one m by m factor a point. A covariance that is the same at all points,
+whatever it is made of, is factorised once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import cho_solve, solve_triangular
+
+from tamis.errors import StudyError
+from tamis.types import Array
+
+Colour = tuple[Array, Array]  # variance and length, (n or 1, 1) each, of an exponentially fading error
+Matrix = tuple[Array, Array]  # a covariance (m, m) and the factor (n or 1, 1) it is multiplied by
+Whitener = Callable[[Array, slice], Array]
+Density = Callable[[Array, float, float], Array]
+_CHUNK = 200_000  # numbers of a stack of matrices held at once
+_KEPT = 1e-8  # of a number that must be left after subtractions: half of its digits
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The covariance of the errors of one test at n points: the sum of all that is given."""
+
+    white: Array  # (n, m), variances of independent errors
+    at: Array  # (m,), abscissa of the fading ones
+    colours: tuple[Colour, ...]
+    matrices: tuple[Matrix, ...]
+    modes: Array  # (k, m)
+    weight: Array  # (n, k), variances along the modes
+
+    def of(self, part: slice) -> Spread:
+        """Return the covariance at some of the points."""
+
+        def some(each: Array) -> Array:
+            return np.broadcast_to(each, (len(self.white), 1))[part]
+
+        return Spread(
+            self.white[part],
+            self.at,
+            tuple((some(variance), some(length)) for variance, length in self.colours),
+            tuple((matrix, some(factor)) for matrix, factor in self.matrices),
+            self.modes,
+            self.weight[part],
+        )
+
+    def alike(self) -> bool:
+        """Whether it is the same at all points."""
+        parts = (self.white, self.weight, *(a for colour in self.colours for a in colour))
+        return all((a == a[:1]).all() for a in (*parts, *(factor for _, factor in self.matrices)))
+
+
+def log_density(residual: Array, spread: Spread) -> Array:
+    """Return log N(residual; 0, spread), (n,); NaN where there is no density."""
+    n, m = residual.shape
+    if n > 1 and spread.alike():  # one covariance and n residuals, instead of one residual a covariance
+        spread, groups = spread.of(slice(0, 1)), residual[None]
+    else:
+        groups = residual[:, None]
+    k = len(spread.modes)
+    whiten = _whitener(spread) if k <= m else None
+    rows = max(1, _CHUNK // (m * (m if whiten is None else k + 1)))
+    answer = np.empty(groups.shape[:2])
+    for start in range(0, len(groups), rows):
+        part = slice(start, start + rows)
+        with np.errstate(all="ignore"):
+            if whiten is None:
+                square, logdet = _dense(groups[part], spread.of(part))
+            else:
+                size = np.sqrt(spread.weight[part])[:, :, None]
+                stack = np.concatenate([spread.modes * size, groups[part]], axis=1)
+                logdet = whiten(stack, part)
+                square, more = _ridge(stack, k)
+                logdet = logdet + more
+        answer[part] = -0.5 * (square + logdet[:, None] + m * math.log(2 * math.pi))
+    return answer.reshape(n)
+
+
+def _whitener(spread: Spread) -> Whitener | None:
+    """Return what divides the noise out of a stack of rows, if one way serves all points."""
+    if len(spread.colours) + len(spread.matrices) > 1:
+        return None
+    if spread.matrices:
+        return _full(spread)
+    if spread.colours:
+        variance, length = (np.broadcast_to(c, (len(spread.white), 1))[:, 0] for c in spread.colours[0])
+        return lambda stack, part: _filter(stack, spread.at, variance[part], length[part], spread.white[part])
+    return lambda stack, part: _divide(stack, spread.white[part])
+
+
+def _full(spread: Spread) -> Whitener | None:
+    """Return what divides out factor C + diag(white), by one decomposition for all points; None if it takes more."""
+    matrix, factor = spread.matrices[0]
+    factor = np.broadcast_to(factor, (len(spread.white), 1))
+    shape = spread.white[0]
+    if not spread.white.any():
+        return _by_cholesky(matrix, factor)
+    if (spread.white == shape).all() and (factor == factor[0]).all():
+        return _by_cholesky(factor[0] * matrix + np.diag(shape), np.ones_like(factor))
+    size = spread.white.mean(axis=1, keepdims=True) / shape.mean()
+    # the same shape at all points, but for the rounding of a product
+    if (shape > 0).all() and np.allclose(spread.white, size * shape, rtol=1e-12, atol=0):
+        return _by_eigenvectors(matrix, factor, shape, size)
+    return None
+
+
+def _by_cholesky(matrix: Array, factor: Array) -> Whitener:
+    root = _cholesky(matrix[None])[0]
+    if np.isnan(root).any():
+        raise StudyError(
+            "the covariance of the errors is not positive definite, so that they have no density; add independent "
+            "errors, or leave out measurements that follow from others"
+        )
+    logdet = 2 * np.log(np.diagonal(root)).sum()
+    scale = np.where(factor > 0, factor, np.nan)
+
+    def whiten(stack: Array, part: slice) -> Array:
+        rows = solve_triangular(root, stack.reshape(-1, len(root)).T, lower=True, check_finite=False)
+        stack[:] = rows.T.reshape(stack.shape)
+        stack /= np.sqrt(scale[part])[:, None]
+        return np.asarray(logdet + len(root) * np.log(scale[part, 0]))
+
+    return whiten
+
+
+def _by_eigenvectors(matrix: Array, factor: Array, shape: Array, size: Array) -> Whitener:
+    """Whiten by factor C + size P = P^1/2 U (factor L + size) U' P^1/2, P = diag(shape), U L U' = P^-1/2 C P^-1/2."""
+    sd = np.sqrt(shape)
+    values, vectors = np.linalg.eigh(matrix / sd / sd[:, None])
+    into = vectors / sd[:, None]
+
+    def whiten(stack: Array, part: slice) -> Array:
+        own = factor[part] * np.maximum(values, 0.0) + size[part]
+        own = np.where((own > 0) & (factor[part] >= 0), own, np.nan)
+        stack[:] = stack @ into
+        stack /= np.sqrt(own)[:, None]
+        return np.asarray(np.log(own).sum(axis=1) + np.log(shape).sum())
+
+    return whiten
+
+
+def independent(y: Array, mean: Array, white: Array, var: Array) -> Array:
+    """Log density of replicates y (r, m) whose errors, and those of the surrogate, are all independent."""
+    r = len(y)
+    average = y.mean(axis=0)
+    common = white + r * var
+    with np.errstate(divide="ignore", invalid="ignore"):
+        total = np.log(common) + r * (average - mean) ** 2 / common
+        if r > 1:
+            total = total + (r - 1) * np.log(white) + ((y - average) ** 2).sum(axis=0) / white
+        answer = -0.5 * (total + r * math.log(2 * math.pi)).sum(axis=1)
+    return np.where(np.isnan(answer), -np.inf, answer)
+
+
+def replicated(y: Array, mean: Array, density: Density) -> Array:
+    """Return the log density of r replicates: the noise, of covariance S, is new in each, the surrogate's error is one.
+
+    ``density(residual, share, own)`` is log N(0, share S + own K); the formula is at the head of `tamis.noise`.
+    """
+    r, m = y.shape
+    total = density(y.mean(axis=0) - mean, 1 / r, 1.0)
+    for i in range(1, r):  # orthonormal contrasts between replicates: independent of their mean, covariance S
+        contrast = (y[:i].sum(axis=0) - i * y[i]) / math.sqrt(i * (i + 1))
+        total = total + density(np.broadcast_to(contrast, mean.shape), 1.0, 0.0)
+    total = total - 0.5 * m * math.log(r)
+    return np.where(np.isnan(total), -np.inf, total)
+
+
+def _divide(stack: Array, variance: Array) -> Array:
+    """Whiten the rows (n, k + 1, m) in place, the noise being independent; return the log of its determinant."""
+    variance = np.where(variance > 0, variance, np.nan)
+    stack *= 1 / np.sqrt(variance)[:, None]
+    return np.asarray(np.log(variance).sum(axis=1))
+
+
+def _filter(stack: Array, at: Array, variance: Array, length: Array, diagonal: Array) -> Array:
+    """Whiten as `_divide` does, the noise being an exponentially fading error plus an independent one.
+
+    Such an error is a Markov process along the abscissa (Ornstein & Uhlenbeck), so that the filter of Kalman (1960)
+    predicts each instant from those before: m steps, each over all points and rows at once, instead of
+    n factorisations of m by m. What it misses, in units of its standard deviation, is white.
+    """
+    order = np.argsort(at, kind="stable")
+    centre, spread = np.zeros(stack.shape[:2]), variance
+    logdet = np.zeros(len(stack))
+    for k, j in enumerate(order):
+        if k:
+            fade = np.exp(-(at[j] - at[order[k - 1]]) / length)
+            centre, spread = fade[:, None] * centre, fade**2 * spread + variance * (1 - fade**2)
+        predicted = spread + diagonal[:, j]
+        predicted = np.where(predicted > 0, predicted, np.nan)
+        miss = stack[:, :, j] - centre
+        stack[:, :, j] = miss / np.sqrt(predicted)[:, None]
+        logdet += np.log(predicted)
+        gain = spread / predicted
+        centre, spread = centre + gain[:, None] * miss, spread - gain * spread
+    return logdet
+
+
+def _ridge(stack: Array, k: int) -> tuple[Array, Array]:
+    """Return the squares (n, q) and the log determinants (n,) of residuals z, by k by k matrices (Woodbury 1950).
+
+    The rows (n, k + q, m) are A', the weighted modes, and q residuals z, after the noise was divided out of all.
+    Then z has covariance 1 + AA', whose determinant is that of C = 1 + A'A, and its square is the least
+    of |z - A w|^2 + |w|^2 over w, at w = C^-1 A'z. Nothing cancels in it, as does z'z - z'A C^-1 A'z where the modes
+    explain all but a millionth of the residual.
+
+    Cholesky's factor of C is fast, but C has the squares of A. Where a pivot keeps less than `_KEPT` of its number,
+    or there is no factor, both are read off the orthogonal and triangular factors of A over 1.
+    """
+    modes, z = stack[:, :k], stack[:, k:]
+    inner = stack @ modes.swapaxes(1, 2)  # A'A over z'A
+    matrix = inner[:, :k] + np.eye(k)
+    factor = _cholesky(matrix)
+    pivot = np.diagonal(factor, axis1=1, axis2=2) ** 2
+    fine = np.min(pivot / np.diagonal(matrix, axis1=1, axis2=2), axis=1, initial=1.0) > _KEPT
+    w = _substitute(factor, inner[:, k:])
+    square = np.sum((z - w @ modes) ** 2, axis=2) + np.sum(w**2, axis=2)
+    logdet = np.log(pivot).sum(axis=1)
+    if not fine.all():
+        one = np.broadcast_to(np.eye(k), (int((~fine).sum()), k, k))
+        turn, triangle = np.linalg.qr(np.concatenate([modes[~fine].swapaxes(1, 2), one], axis=1))
+        long = np.pad(z[~fine], ((0, 0), (0, 0), (0, k)))
+        square[~fine] = np.sum((long - long @ turn @ turn.swapaxes(1, 2)) ** 2, axis=2)
+        logdet[~fine] = np.log(np.diagonal(triangle, axis1=1, axis2=2) ** 2).sum(axis=1)
+    return square, logdet
+
+
+def _dense(residual: Array, spread: Spread) -> tuple[Array, Array]:
+    """Return the squares (n, q) and the log determinants (n,) of residuals (n, q, m), with full matrices."""
+    m = residual.shape[2]
+    distance = np.abs(spread.at[:, None] - spread.at[None, :])
+    covariance = spread.white[:, :, None] * np.eye(m)
+    covariance += (spread.modes.T * spread.weight[:, None, :]) @ spread.modes
+    for variance, length in spread.colours:
+        covariance += variance[:, :, None] * np.exp(-distance / length[:, :, None])
+    for matrix, factor in spread.matrices:
+        covariance += factor[:, :, None] * matrix
+    root = _cholesky(covariance)
+    white = np.linalg.solve(root, residual.swapaxes(1, 2))
+    return np.sum(white**2, axis=1), 2.0 * np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
+
+
+def _cholesky(stack: Array) -> Array:
+    """Return the lower factors of a stack of matrices; NaN for those that are not positive definite."""
+    try:
+        return np.asarray(np.linalg.cholesky(stack), dtype=np.float64)
+    except np.linalg.LinAlgError:
+        if len(stack) == 1:
+            return np.full_like(stack, np.nan)
+        half = len(stack) // 2
+        return np.concatenate([_cholesky(stack[:half]), _cholesky(stack[half:])])
+
+
+def _substitute(factor: Array, right: Array) -> Array:
+    """Solve L L' w = right (n, q, k), a row of all n at a time: NumPy would factorise L L' again."""
+    if len(factor) == 1:
+        return np.asarray(cho_solve((factor[0], True), right[0].T, check_finite=False)).T[None]
+    w, k = right.copy(), right.shape[2]
+    for i in range(k):
+        w[:, :, i] -= np.einsum("nj,nqj->nq", factor[:, i, :i], w[:, :, :i])
+        w[:, :, i] /= factor[:, i, i, None]
+    for i in reversed(range(k)):
+        w[:, :, i] -= np.einsum("nj,nqj->nq", factor[:, i + 1 :, i], w[:, :, i + 1 :])
+        w[:, :, i] /= factor[:, i, i, None]
+    return w

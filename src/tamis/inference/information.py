@@ -1,0 +1,192 @@
+"""The next experiment: how much a measurement nobody has made yet would teach, before it is made.
+
+A possible experiment is worth the information it is expected to add to what is known (Lindley 1956,
+10.1214/aoms/1177728069): draw parameters from the posterior, simulate a measurement with its errors, update the
+posterior with it, and average the Kullback-Leibler divergence of the updated posterior from the present one,
+
+    gain = E_y KL(p(theta | y) || p(theta)) = E log p(y | theta) - log p(y).
+
+It is computed by nested Monte Carlo (Ryan 2003, 10.1198/1061860032012; Huan & Marzouk 2013,
+10.1016/j.jcp.2012.08.013), and nothing is asked of the simulator beyond one answer a draw: the draws that simulate
+measurements are also the ones that each measurement weighs. With w_ij the weight that measurement i, simulated at
+draw i, gives to draw j of N,
+
+    w_ij = p(y_i | theta_j) / sum_k p(y_i | theta_k),     KL_i = log N + sum_j w_ij log w_ij.
+
+Given the draws and y_i, the draw that made y_i is any of them with probability w_ij, so KL_i is the mean of the usual
+log p(y_i | theta_i) / p(y_i) over what is not known and scatters less, far less where an experiment teaches little.
+
+Bias. With C = E_y E_theta (p(y | theta) / p(y))^2 - 1, Jensen's inequality makes log p(y_i) too small by C / 2N if
+draw i is left out of its own average, and too large by C / 2N if it is kept, as here (the two bounds of Foster et
+al. 2020, 10.48550/arXiv.1911.00294; Rainforth et al. 2018, 10.48550/arXiv.1709.06181, give the order). The same
+argument about who made y_i gives E sum_j w_ij^2 = (1 + C) / N, so half of what the mean squared weights exceed 1 / N is
+added: what is left is of order 1 / N^2. No more than log N + 1/2 can ever be found, which shows in time: one
+over the mean sum of squared weights is the number of draws that a measurement leaves in play, the `effective` size.
+
+Error. Each draw acts twice, by its measurement and by its weight under the measurements of all others. Both are
+linearised (the Hajek projection of the estimate), added draw by draw, and summed in squares.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tamis.errors import SimulationError, StudyError, TamisWarning
+from tamis.experiment import Experiment, Observation
+from tamis.inference.likelihood import Forward, answers, some, with_error
+from tamis.inference.posterior import Posterior
+from tamis.noise import Gaussian, Known, Noise, Relative, Sum, Theta
+from tamis.types import Array, Gauss, Generator
+
+Pairs = Callable[[slice], Array]
+
+_BLOCK = 2**17  # multiplications in one matrix product; OpenBLAS starts its threads beyond 2**18
+_ENOUGH = 10.0  # effective draws; with fewer, more than some hundredths of a nat of bias are left
+_LEAST = -745.0  # logarithm of the smallest number
+
+
+@dataclass(frozen=True)
+class Gain:
+    """What a possible experiment is expected to teach."""
+
+    gain: float  # nats
+    error: float  # standard error
+    narrowing: Array  # (d,), 1 - E[sd after] / sd now: 0 teaches nothing, 1 everything
+    effective: float  # draws that a simulated measurement leaves in play
+    failed: int  # draws at which the simulator gave no answer
+
+
+def expected_gain(
+    posterior: Posterior,
+    terms: Sequence[tuple[Experiment, Forward]],
+    *,
+    n: int = 2000,
+    inner: int | None = None,
+    rng: Generator,
+) -> Gain:
+    """Estimate the information that experiments, done together once each, would add to a posterior.
+
+    Candidates compared with generators of the same seed share draws and errors, so that their differences are
+    known better than their gains.
+
+    Parameters
+    ----------
+    posterior
+        What is known now. Draws of it should be independent, or the standard error is too small.
+    terms
+        The experiments and the models that answer for them; measurements they may hold are not read.
+    n
+        Number of simulated measurements; at most that of the posterior's draws.
+    inner
+        Number of draws that each of them weighs, n or more; n if not given. The model is asked at all of them.
+    rng
+        Source of draws and errors.
+    """
+    inner = n if inner is None else inner
+    if n < 2 or inner < n:
+        raise StudyError(
+            f"expected at least 2 measurements and inner >= n draws, found n = {n}, inner = {inner}"
+        )
+    name = ", ".join(experiment.name for experiment, _ in terms)
+    x = posterior.draws(min(inner, len(posterior.flat)), rng)
+    found = answers(posterior.space, [forward for _, forward in terms], x)
+    good = np.all([np.isfinite(model.mean).all(axis=1) for model in found], axis=0)
+    if good.sum() < 2:
+        raise SimulationError(f"{name}: the simulator failed at {int((~good).sum())} of {len(x)} draws")
+    x = x[good]
+    theta = {parameter: x[:, k] for k, parameter in enumerate(posterior.space.names)}
+    pairs = []
+    for (experiment, _), model in zip(terms, found, strict=True):
+        for observation, part in zip(experiment.observations, experiment.parts(), strict=True):
+            pairs.append(_pairs(observation, _rows(some(model, part), good), theta, min(n, len(x)), rng))
+    gain, error, narrowing, effective = _average(pairs, x, min(n, len(x)), name)
+    if effective < _ENOUGH:
+        warnings.warn(
+            f"{name}: a simulated measurement leaves {effective:.1f} of {len(x)} draws in play, fewer than "
+            f"{_ENOUGH:.0f}, so that the expected gain of {gain:.2f} is not reliable and may be larger; ask for more",
+            TamisWarning,
+            stacklevel=2,
+        )
+    return Gain(gain, error, narrowing, effective, int((~good).sum()))
+
+
+def _average(pairs: Sequence[Pairs], x: Array, outer: int, name: str) -> tuple[float, float, Array, float]:
+    """Weigh all draws by each measurement, and average: gain, its error, narrowing, effective size."""
+    size, known = len(x), np.ptp(x, axis=0) == 0
+    z = (x - x.mean(axis=0)) / np.where(known, 1.0, x.std(axis=0, ddof=1))
+    moments = np.hstack([z, z**2])
+    divergence, squares, spread = np.empty(outer), np.empty(outer), np.empty((outer, z.shape[1]))
+    influence = np.zeros(size)
+    step = max(1, _BLOCK // (size * moments.shape[1]))
+    for start in range(0, outer, step):
+        rows = slice(start, min(start + step, outer))
+        log = np.sum([each(rows) for each in pairs], axis=0)
+        if np.isnan(log).any() or not np.isfinite(np.diagonal(log, start)).all():
+            raise StudyError(
+                f"{name}: a simulated measurement has no finite density under the model that made it; expected an "
+                "error model of positive variance, since without errors one measurement tells everything"
+            )
+        log -= log.max(axis=1, keepdims=True)
+        log -= np.log(np.exp(log).sum(axis=1, keepdims=True))
+        np.maximum(log, _LEAST, out=log)
+        weight = np.exp(log)
+        divergence[rows] = math.log(size) + np.einsum("ij,ij->i", weight, log)
+        squares[rows] = np.einsum("ij,ij->i", weight, weight)
+        first, second = np.hsplit(weight @ moments, 2)
+        spread[rows] = np.sqrt(
+            np.maximum(second - first**2, 0.0) / np.maximum(1 - squares[rows, None], 1 / size)
+        )
+        influence += np.einsum("ij,ij->j", weight, log + (math.log(size) - divergence[rows, None]))
+    values = divergence + 0.5 * (squares - 1 / size)
+    influence /= outer
+    influence[:outer] += (values - values.mean()) / outer
+    narrowing = np.where(known, 0.0, 1 - spread.mean(axis=0))
+    return float(values.mean()), float(np.sqrt(np.sum(influence**2))), narrowing, float(1 / squares.mean())
+
+
+def _pairs(observation: Observation, model: Gauss, theta: Theta, outer: int, rng: Generator) -> Pairs:
+    """Simulate measurements at the first draws; return their log densities under every draw, some rows at a time."""
+    noise, coord = observation.noise, observation.coord
+    begun = {name: values[:outer] for name, values in theta.items()}
+    first = _rows(model, slice(outer))
+    y = noise.draw(first.mean, begun, coord, rng) + (with_error(first, rng) - first.mean)
+    if model.modes is None and _plain(noise):
+        return _white(y, model.mean, noise.error_variance(model.mean, theta, coord) + model.var)
+
+    def each(rows: slice) -> Array:
+        return np.stack([noise.loglike(one[None], model, theta, coord) for one in y[rows]])
+
+    return each
+
+
+def _plain(noise: Noise) -> bool:
+    """Whether errors are independent and Gaussian, of a variance that the measurement has no part in."""
+    if isinstance(noise, Sum):
+        return all(map(_plain, noise.parts))
+    return isinstance(noise, Known | Gaussian) or (isinstance(noise, Relative) and noise.of == "model")
+
+
+def _white(y: Array, mean: Array, variance: Array) -> Pairs:
+    """Log densities of independent errors as one matrix product: the square is multiplied out about the mean answer."""
+    centre = mean.mean(axis=0)
+    left, offset = np.hstack([(y - centre) ** 2, y - centre]), mean - centre
+    variance = np.where(variance > 0, variance, np.nan)
+    right = np.hstack([1 / variance, -2 * offset / variance]).T
+    constant = (offset**2 / variance + np.log(2 * math.pi * variance)).sum(axis=1)
+    step = max(1, _BLOCK // right.size)
+
+    def each(rows: slice) -> Array:
+        blocks = [left[k : min(k + step, rows.stop)] @ right for k in range(rows.start, rows.stop, step)]
+        return np.asarray(-0.5 * (np.concatenate(blocks) + constant))
+
+    return each
+
+
+def _rows(model: Gauss, rows: slice | Array) -> Gauss:
+    weight = None if model.weight is None else model.weight[rows]
+    return Gauss(model.mean[rows], model.var[rows], model.modes, weight)

@@ -1,0 +1,371 @@
+"""What to measure next, and how likely a limit is to be passed.
+
+Possible experiments are ranked in a table. Those of a sweep make two pictures side by side, the expected
+gain over the swept condition and the narrowing of each parameter: the first says where to measure, the second what
+for. Single ones are bars, with a row of the narrowing of each parameter beside every bar.
+
+A probability of exceedance is drawn over its abscissa twice, as everywhere: what the parameters leave open, and with
+the errors added.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap, Normalize
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from tamis.report.blocks import Block, Grid, Heading, Picture, Text, grid
+from tamis.report.style import (
+    COLOURS,
+    INK,
+    PARAMETERS,
+    POSTERIOR,
+    PRIOR_FILL,
+    TOTAL,
+    WIDTH,
+    canvas,
+    head_room,
+    heading,
+    label_axis,
+    limits,
+    place,
+    shortened,
+    styled,
+)
+from tamis.report.tables import (
+    Cell,
+    count,
+    number,
+    percent,
+    position,
+    readable,
+    record_title,
+    unit_of,
+    with_error,
+)
+from tamis.space import Space
+from tamis.types import Array, Table
+
+if TYPE_CHECKING:
+    from tamis.study.artifacts import Candidate, Panel
+
+_LISTED = 20  # rows of the ranking shown
+_NARROWED = 2  # parameters named in it
+_FELT = 0.01  # narrowing from which a parameter is named or drawn
+_SWEEPS = 4  # to a figure
+_SINGLE = 30  # bars drawn, the best ones
+_KEYS = 3  # of a legend in a row
+_PANELS = 6  # of exceedance, to a figure
+_SHARE = LinearSegmentedColormap.from_list("narrowing", ["#ffffff", TOTAL, PARAMETERS])
+
+
+def information_blocks(candidates: Sequence[Candidate], space: Space) -> list[Block]:
+    """Rank possible experiments and draw what each is expected to teach."""
+    if not candidates:
+        return []
+    ranked = sorted(candidates, key=lambda c: -c.gain)
+    blocks: list[Block] = [Text(advice(ranked, space), lead=True)]
+    sweeps: dict[str, list[Candidate]] = {}
+    for candidate in candidates:
+        if candidate.xlabel:
+            sweeps.setdefault(candidate.name, []).append(candidate)
+    groups = [sorted(group, key=lambda c: c.x) for group in sweeps.values()]
+    for k, start in enumerate(range(0, len(groups), _SWEEPS), start=1):
+        some = groups[start : start + _SWEEPS]
+        numbers = candidate_numbers([c for group in some for c in group], space)
+        blocks.append(Picture(f"next-{k}", sweeps_figure(some, space), _SWEPT, {f"next-{k}": numbers}))
+    single = [c for c in ranked if not c.xlabel]
+    if single:
+        numbers = candidate_numbers(single, space)
+        caption = _SINGLES + (f" The best {_SINGLE} of {len(single)}." if len(single) > _SINGLE else "")
+        figure = single_figure(single[:_SINGLE], space)
+        blocks.append(Picture("next-single", figure, caption, {"next-single": numbers}))
+    return [*blocks, ranking_grid(ranked, space)]
+
+
+_SWEPT = (
+    "Left: information that one more measurement is expected to add to the posterior, with 95 % intervals of the "
+    "estimate. Right: share by which the standard deviation of each parameter is expected to fall."
+)
+_SINGLES = (
+    "Information that each experiment is expected to add to the posterior, with 95 % intervals of the estimate, and "
+    "the share by which the standard deviation of each parameter is expected to fall."
+)
+
+
+def candidate_title(candidate: Candidate) -> str:
+    """Name a possible experiment and its conditions."""
+    said = candidate.label in ("", candidate.name)
+    return candidate.name if said else f"{candidate.name}, {readable(candidate.label)}"
+
+
+def advice(ranked: Sequence[Candidate], space: Space) -> str:
+    """Say in a sentence which experiment is best and what it is good for."""
+    best = ranked[0]
+    text = f"Best: {candidate_title(best)}. It is expected to add {with_error(best.gain, best.error)} nats"
+    told = _narrowed(best, space)
+    if told:
+        falls = " and ".join(f"of {name} by {percent(share)}" for name, share in told)
+        text += f" and to reduce the standard deviation {falls}"
+    return f"{text}."
+
+
+def _narrowed(candidate: Candidate, space: Space) -> list[tuple[str, float]]:
+    """Return the parameters narrowed most, and by how much."""
+    order = np.argsort(-candidate.narrowing, kind="stable")[:_NARROWED]
+    shares = [(space.names[k], float(candidate.narrowing[k])) for k in order]
+    return [(name, share) for name, share in shares if share >= _FELT]
+
+
+def ranking_grid(ranked: Sequence[Candidate], space: Space) -> Grid:
+    """Return the table of possible experiments, the best first."""
+    failures = any(c.failed for c in ranked)
+    shown = []
+    for k, c in enumerate(ranked[:_LISTED], start=1):
+        told = ", ".join(f"{name} {percent(share)}" for name, share in _narrowed(c, space)) or "none"
+        row = [count(k), c.name, readable(c.label), Cell(with_error(c.gain, c.error), c.gain), told]
+        shown.append([*row, count(c.failed)] if failures else row)
+    titles = ["rank", "experiment", "conditions", "expected gain [nat]", "narrowed most"]
+    caption = (
+        "Expected information gain, ± its standard error; 1 nat leaves about a third of the plausible volume. "
+        "Candidates share draws and errors, so that neighbours differ less by chance than their errors say."
+    )
+    if len(ranked) > _LISTED:
+        caption += f" The best {_LISTED} of {len(ranked)}; the file lists all."
+    columns = [*titles, "failed draws"] if failures else titles
+    numbers = candidate_numbers(ranked, space)
+    return grid(columns, shown, caption=caption, name="next-ranking", numbers=numbers)
+
+
+def candidate_numbers(candidates: Sequence[Candidate], space: Space) -> Table:
+    """Return every figure of possible experiments, a row each."""
+    columns = ("experiment", "conditions", "along", "x", "gain", "error", "failed")
+    rows = tuple(
+        (c.name, c.label, c.xlabel, c.x, c.gain, c.error, c.failed, *map(float, c.narrowing))
+        for c in candidates
+    )
+    return Table((*columns, *(f"narrowing {name}" for name in space.names)), rows)
+
+
+def parameter_colours(candidates: Sequence[Candidate], space: Space) -> dict[int, str]:
+    """Give the parameters that any experiment narrows noticeably a colour each, the first by name in the space."""
+    most = np.max([c.narrowing for c in candidates], axis=0)
+    felt = [int(k) for k in np.argsort(-most, kind="stable") if most[k] >= _FELT]
+    return dict(zip(sorted(felt[: len(COLOURS)]), COLOURS, strict=False))
+
+
+@styled
+def sweeps_figure(groups: Sequence[Sequence[Candidate]], space: Space) -> Figure:
+    """Draw sweeps, one a row: gain over the condition beside the narrowing of the parameters."""
+    colours = parameter_colours([c for group in groups for c in group], space)
+    width, main = WIDTH / 2, 1.75
+    inner, head = width - 0.85, 0.14 + 0.18 * max(1, -(-len(colours) // _KEYS))
+    cell = head_room(0) + main + 0.55
+    figure = canvas(WIDTH, head + cell * len(groups))
+    for k, group in enumerate(groups):
+        top = head + k * cell + head_room(0)
+        left = place(figure, 0.7, top, inner, main)
+        right = place(figure, width + 0.7, top, inner, main)
+        x = np.array([c.x for c in group])
+        _draw_gain(left, x, group)
+        _draw_narrowing(right, x, group, colours)
+        heading(left, shortened(group[0].name, inner, 8.5))
+        for ax in (left, right):
+            ax.set_xlim(*limits([x], 0.02 if len(x) > 1 else 0.25))
+            ax.yaxis.set_label_coords(-0.45 / inner, 0.5)
+            label_axis(ax.xaxis, group[0].xlabel, ticks=6, room=inner)
+    if colours:
+        handles = [
+            Line2D([], [], color=colour, label=shortened(space.names[k], 1.1, 8.0))
+            for k, colour in colours.items()
+        ]
+        _legend(figure, handles, _KEYS, (width + 0.6) / WIDTH)
+    return figure
+
+
+def _legend(figure: Figure, handles: Sequence[Line2D], columns: int, left: float = 0.0) -> None:
+    options: dict[str, Any] = {"handlelength": 1.3, "columnspacing": 1.4, "borderaxespad": 0.1}
+    figure.legend(handles=handles, loc="upper left", bbox_to_anchor=(left, 1.0), ncols=columns, **options)
+
+
+def _draw_gain(ax: Axes, x: Array, group: Sequence[Candidate]) -> None:
+    gain, reach = _gains(group)
+    ax.errorbar(
+        x,
+        gain,
+        yerr=reach,
+        color=POSTERIOR,
+        lw=1.2,
+        marker="o",
+        ms=3.2,
+        elinewidth=0.8,
+        capsize=1.5,
+        zorder=3,
+    )
+    best = int(np.argmax(gain))
+    ax.plot(x[best], gain[best], ls="", marker="o", ms=7, mfc="none", mec=INK, mew=0.9, zorder=4)
+    ax.set_ylim(0.0, 1.08 * max(float((gain + reach).max()), 1e-3))
+    ax.grid(axis="y", color=PRIOR_FILL, lw=0.5)
+    label_axis(ax.yaxis, "expected gain [nat]", ticks=5)
+
+
+def _gains(group: Sequence[Candidate]) -> tuple[Array, Array]:
+    """Return gains and half of their 95 % intervals."""
+    return np.array([c.gain for c in group]), 1.96 * np.array([c.error for c in group])
+
+
+def _draw_narrowing(ax: Axes, x: Array, group: Sequence[Candidate], colours: Mapping[int, str]) -> None:
+    narrowing = 100.0 * np.array([c.narrowing for c in group])
+    for k, colour in colours.items():
+        ax.plot(x, narrowing[:, k], color=colour, lw=1.3, marker="o", ms=2.4, zorder=3)
+    ax.set_ylim(min(0.0, float(narrowing.min())), 1.08 * max(float(narrowing.max()), 1.0))
+    ax.grid(axis="y", color=PRIOR_FILL, lw=0.5)
+    label_axis(ax.yaxis, "narrowing [%]", ticks=5)
+
+
+@styled
+def single_figure(ranked: Sequence[Candidate], space: Space) -> Figure:
+    """Draw experiments of no sweep: a bar of the gain and a row of the narrowing of each parameter."""
+    row, left, bars = 0.36, 2.4, 2.7
+    start = left + bars + 0.3
+    step = min(0.6, (WIDTH - start - 0.35) / space.dim)
+    top = 0.25 + 0.05 * min(12, max(len(name) for name in space.names))
+    height = row * len(ranked)
+    figure = canvas(WIDTH, top + height + 0.5)
+    ax = place(figure, left, top, bars, height)
+    gain, reach = _gains(ranked)
+    rows = np.arange(len(ranked))
+    ax.barh(rows, gain, height=0.62, color=PARAMETERS)
+    ax.errorbar(gain, rows, xerr=reach, ls="", color=POSTERIOR, elinewidth=1.0, capsize=2.0)
+    ax.set_yticks(rows, [_two_lines(c, left - 0.1) for c in ranked])
+    ax.set_ylim(len(ranked) - 0.5, -0.5)
+    ax.set_xlim(0.0, 1.05 * max(float((gain + reach).max()), 1e-3))
+    ax.tick_params(axis="y", length=0)
+    label_axis(ax.xaxis, "expected gain [nat]", ticks=5)
+    shares = place(figure, start, top, step * space.dim, height)
+    _draw_shares(shares, np.array([c.narrowing for c in ranked]), space)
+    return figure
+
+
+def _two_lines(candidate: Candidate, room: float) -> str:
+    words = dict.fromkeys((candidate.name, readable(candidate.label)))
+    return "\n".join(shortened(text, room, 7.5) for text in words if text)
+
+
+def _draw_shares(ax: Axes, narrowing: Array, space: Space) -> None:
+    ax.imshow(narrowing, cmap=_SHARE, norm=Normalize(0.0, 1.0), aspect="auto", interpolation="nearest")
+    for (r, c), value in np.ndenumerate(narrowing):
+        if value >= _FELT:
+            ax.text(c, r, f"{100 * value:.0f} %", ha="center", va="center", fontsize=7.0, color=INK)
+    names = [shortened(name, 1.0, 7.5) for name in space.names]
+    ax.set_xticks(range(space.dim), names, rotation=35, ha="left")
+    ax.set_yticks([])
+    ax.tick_params(length=0, labeltop=True, labelbottom=False)
+    for side in ax.spines.values():
+        side.set_visible(False)
+
+
+def exceedance_blocks(panels: Sequence[Panel]) -> list[Block]:
+    """Show how likely predicted numbers are to be above their limits."""
+    limited = [p for p in panels if math.isfinite(p.limit)]
+    if not limited:
+        return []
+    blocks: list[Block] = [Heading("Probability of exceedance")]
+    drawn = [p for p in limited if len(p.x) > 1]
+    for k, start in enumerate(range(0, len(drawn), _PANELS), start=1):
+        some, key = drawn[start : start + _PANELS], f"exceedance-{k}"
+        blocks.append(Picture(key, exceedance_figure(some), _EXCEEDED, {key: exceedance_numbers(some)}))
+    return [*blocks, exceedance_grid(limited)]
+
+
+_EXCEEDED = (
+    "Probability of being above the limit, point by point: of the model's answers over the posterior draws, and "
+    "with errors added."
+)
+
+
+@styled
+def exceedance_figure(panels: Sequence[Panel]) -> Figure:
+    """Draw the probability of exceedance along the abscissa of each panel."""
+    columns = min(2, len(panels))
+    width, main = WIDTH / columns, 1.7
+    inner, cell = width - 0.85, head_room(1) + main + 0.55
+    figure = canvas(WIDTH, 0.32 + cell * -(-len(panels) // columns))
+    for k, panel in enumerate(panels):
+        top = 0.32 + (k // columns) * cell + head_room(1)
+        ax = place(figure, (k % columns) * width + 0.7, top, inner, main)
+        order = np.argsort(panel.x, kind="stable")
+        x = panel.x[order]
+        mark = "o" if len(x) <= 40 else ""
+        for row, colour in ((0, PARAMETERS), (1, POSTERIOR)):
+            share = 100.0 * panel.exceedance[row, order]
+            ax.plot(x, share, color=colour, lw=1.4, marker=mark, ms=2.6, zorder=2 + row)
+        ax.set_xlim(*limits([x], 0.02))
+        ax.set_ylim(-0.02 * _top(panel), _top(panel))
+        ax.grid(axis="y", color=PRIOR_FILL, lw=0.5)
+        ax.yaxis.set_label_coords(-0.45 / inner, 0.5)
+        label_axis(ax.yaxis, "exceedance [%]", ticks=5)
+        label_axis(ax.xaxis, panel.xlabel or "index", ticks=6, room=inner)
+        heading(ax, shortened(record_title(panel), inner, 8.5), f"limit {limit_words(panel)}", 1)
+    _legend(
+        figure,
+        [
+            Line2D([], [], color=PARAMETERS, lw=1.4, label="parameters"),
+            Line2D([], [], color=POSTERIOR, lw=1.4, label="with errors"),
+        ],
+        2,
+    )
+    return figure
+
+
+def _top(panel: Panel) -> float:
+    """Return the end of the ordinate: 100 %, or a little above the largest of small probabilities."""
+    return min(104.0, max(112.0 * float(panel.exceedance.max()), 1.0))
+
+
+def limit_words(panel: Panel) -> str:
+    """Write a limit with its unit."""
+    return f"{readable(f'{panel.limit:g}')} {unit_of(panel.ylabel).strip('[]')}".rstrip()
+
+
+def exceedance_grid(panels: Sequence[Panel]) -> Grid:
+    """Return the table of probabilities, each where the total is largest on its abscissa."""
+    shown = []
+    for p in panels:
+        j = int(np.argmax(p.exceedance[1]))
+        where = position(p.xlabel, float(p.x[j])) if len(p.x) > 1 else ""
+        shares = (_share(float(v), 3.0 / len(p.model)) for v in p.exceedance[:, j])
+        shown.append((record_title(p), limit_words(p), where, *shares))
+    along = any(len(p.x) > 1 for p in panels)
+    columns = ("number", "limit", "where largest", "parameters", "with errors")
+    rows = shown if along else [(title, limit, *rest) for title, limit, _, *rest in shown]
+    caption = "Probability of being above the limit"
+    caption += ", at the point of the abscissa where it is largest." if along else "."
+    caption += " Nearer to 0 or 1 than 3 over the number of draws it is given as a bound, of 95 % confidence."
+    titles = columns if along else (*columns[:2], *columns[3:])
+    return grid(titles, rows, caption=caption, name="exceedance", numbers=exceedance_numbers(panels))
+
+
+def _share(value: float, least: float) -> Cell:
+    """Write a probability in per cent; near 0 and 1 no closer than the draws can tell."""
+    if value < min(least, 0.5):
+        return Cell(f"below {100 * least:.2g} %", value)
+    if 1 - value < least:
+        return Cell(f"above {100 * (1 - least):.4g} %", value)
+    return number(value, percent(value))
+
+
+def exceedance_numbers(panels: Sequence[Panel]) -> Table:
+    """Return the probabilities, a row per panel and abscissa."""
+    rows = tuple(
+        (p.series, p.label, float(x), p.limit, float(model), float(total))
+        for p in panels
+        for x, model, total in zip(p.x, *p.exceedance, strict=True)
+    )
+    return Table(("series", "label", "x", "limit", "parameters", "with errors"), rows)

@@ -1,0 +1,136 @@
+"""A surrogate of the log-likelihood itself: fitted to the runs of the design, for outputs too long or too many.
+
+One number a run says all that the data say about it, so that nothing of the outputs needs a surrogate (Lebel et al.
+2019, 10.1016/j.jsv.2019.06.024). The error model must be known, since the number depends on it. Enrichment
+adds runs where the posterior of the surrogate lies.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from tamis.errors import TamisError, TamisWarning
+from tamis.files import load_arrays, save_arrays
+from tamis.inference.emulated import EmulatedLikelihood, fit_loglike
+from tamis.inference.posterior import Posterior
+from tamis.inference.tmcmc import tmcmc
+from tamis.study.artifacts import Emulation, save_records
+from tamis.study.build import Study
+from tamis.study.context import Context
+from tamis.study.emulation import SKETCH, Runs, design_runs, run_at, say_if_short
+from tamis.surrogates.enrich import enrich
+from tamis.surrogates.kriging import Kriging
+from tamis.types import Array, Event, Gauss
+
+LABEL = "log-likelihood"
+
+
+def run_loglike(context: Context) -> None:
+    """Fit, enrich if asked, and leave the surrogate of the log-likelihood with the record of its score."""
+    study = context.study
+    table = study.settings.surrogate.enrich
+    runs = design_runs(study)
+    first, keys = len(runs.u), []
+    growth: list[tuple[int, float]] = []
+    while True:
+        turn = len(growth)
+        context.progress(Event("surrogate", 0, 1))
+        values = log_likelihoods(study, runs)
+        model = _fit(context, runs, values, turn)
+        if table is None:
+            growth.append((len(runs.u), float(model.surrogate.score.q2[0])))
+            break
+        drawn = tmcmc(study.space, model, n=SKETCH, rng=context.rng("surrogate", turn, 1))
+        growth.append((len(runs.u), _known_there(model, drawn)))
+        spent, known = (len(runs.u) - first) // study.settings.replicates, growth[-1][1]
+        if spent >= table.budget or known >= table.q2:
+            say_if_short(study, known, len(runs.u) - first)
+            break
+        told = {"Q2 in the posterior": known, "asked for": float(table.q2)}
+        context.progress(Event("enrichment", spent, table.budget, told))
+        candidates = np.unique(study.model_space.to_unit(drawn.flat), axis=0)
+        n = min(table.batch, table.budget - spent)
+        used = model.surrogate
+        chosen = enrich(used, used.u, used.y, candidates, n, criterion="posterior")
+        new_keys, more = run_at(context, chosen)
+        keys.append(new_keys)
+        runs = runs.joined(more)
+    added = np.hstack(keys) if keys else np.empty((len(study.experiments), 0), dtype="U1")
+    save_arrays(study.results / "surrogate.npz", {**model.surrogate.arrays(), **_named(runs), "added": added})
+    save_records(study.results / "emulation.npz", [_record(study, runs, values, model, np.array(growth))])
+    context.progress(Event("surrogate", 1, 1))
+
+
+def _known_there(model: EmulatedLikelihood, drawn: Posterior) -> float:
+    """Return the share of the log-likelihood's variance over its own posterior that the surrogate knows.
+
+    Over the whole prior the log-likelihood falls by thousands, and a score there says nothing about its top.
+    """
+    unknown = model.surrogate.predict(model.space.to_unit(drawn.flat)).var[:, 0]
+    return float(1 - unknown.mean() / drawn.log_likelihood.var())
+
+
+def _named(runs: Runs) -> dict[str, Any]:
+    return {f"runs.{name}": value for name, value in vars(runs).items()}
+
+
+def log_likelihoods(study: Study, runs: Runs) -> Array:
+    """Return the log-likelihood of all calibrated data at each run of the design; -inf where one failed."""
+    total = np.zeros(len(runs.u))
+    start = 0
+    for one in study.series:
+        for experiment in one.experiments if one.designed else ():
+            for observation, part in zip(experiment.observations, experiment.parts(), strict=True):
+                if one.use != "calibrate":
+                    continue
+                mean = runs.y[:, start + part.start : start + part.stop]
+                found = Gauss(mean, np.zeros_like(mean))
+                y = np.atleast_2d(observation.y)
+                total += observation.noise.loglike(y, found, {}, observation.coord)
+            start += experiment.parts()[-1].stop
+    return np.where(np.isfinite(total), total, -np.inf)
+
+
+def _fit(context: Context, runs: Runs, values: Array, turn: int) -> EmulatedLikelihood:
+    table = context.study.settings.surrogate
+    if not np.isfinite(values).any():
+        raise TamisError(
+            "the likelihood is zero at every run of the design; widen the errors or narrow the priors"
+        )
+    options: dict[str, Any] = {"kernel": table.kernel, "trend": table.trend}
+    options = {name: value for name, value in options.items() if value is not None}
+    if table.nugget is not None:
+        options["nugget"] = float(table.nugget)
+    with warnings.catch_warnings():
+        if turn:  # said once
+            warnings.simplefilter("ignore", TamisWarning)
+        return fit_loglike(context.study.space, runs.u, values, **options, rng=context.rng("surrogate", turn))
+
+
+def _record(study: Study, runs: Runs, values: Array, model: EmulatedLikelihood, growth: Array) -> Emulation:
+    rows = np.flatnonzero(np.isfinite(values))
+    left_out = model.surrogate.score.residuals[:, :1]
+    return Emulation(
+        series="all tests",
+        label=LABEL,
+        xlabel="",
+        ylabel=LABEL,
+        q2=float(model.surrogate.score.q2[0]),
+        failed=len(values) - len(rows),
+        worst=int(np.argmax(left_out[:, 0] ** 2)),
+        method="kriging",
+        x=np.zeros(1),
+        points=study.model_space.from_unit(runs.u[rows]),
+        simulated=values[rows, None],
+        predicted=values[rows, None] - left_out,
+        q2_points=model.surrogate.score.q2[:1],
+        growth=growth,
+    )
+
+
+def load_loglike(study: Study) -> EmulatedLikelihood:
+    """Read the surrogate of the log-likelihood."""
+    return EmulatedLikelihood(study.space, Kriging.of(load_arrays(study.results / "surrogate.npz")))

@@ -1,0 +1,182 @@
+"""Error models of a study file: names resolved, matrices and reference measurements read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tamis.campaign import evaluate
+from tamis.errors import StudyError, TamisError, nearest
+from tamis.experiment import Sheet, read_csv
+from tamis.inference.error_model import identify
+from tamis.noise import Correlated, Covariance, Gaussian, Known, Noise, Relative, Sum
+from tamis.observables import Observable
+from tamis.simulation import Simulator
+from tamis.space import Space
+from tamis.store import RunStore
+from tamis.study.reader import Raw
+from tamis.study.schema import NoiseTable
+from tamis.types import Array, Inputs
+
+Fault = Callable[[str, str], StudyError]
+
+_KEYS = {
+    "known": ("sd",),
+    "gaussian": ("sd", "variance"),
+    "relative": ("sd", "variance", "of"),
+    "correlated": ("sd", "variance", "length"),
+    "covariance": ("matrix", "scale"),
+    "lowrank": ("reference", "nominal", "components", "residual"),
+}
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What an error model may need to know of the observation it belongs to."""
+
+    observable: Observable
+    size: int
+    coord: Array | None
+    conditions: Inputs
+
+
+@dataclass(frozen=True)
+class Noises:
+    """Build the error models of one study file."""
+
+    fail: Fault
+    raw: Raw
+    simulator: Simulator
+    space: Space
+    fixed: Inputs
+
+    def build(
+        self,
+        where: str,
+        tables: NoiseTable | Sequence[NoiseTable] | None,
+        known: Array | None,
+        observed: Observed,
+        *,
+        required: bool,
+    ) -> Noise:
+        """Return the sum of all sources of error that an observation names."""
+        listed = [] if tables is None else [tables] if isinstance(tables, NoiseTable) else list(tables)
+        parts: list[Any] = [] if known is None else [Known(tuple(known.tolist()))]
+        for i, table in enumerate(listed):
+            place = f"{where}.noise" if isinstance(tables, NoiseTable) else f"{where}.noise[{i}]"
+            parts.append(self._part(place, table, observed))
+        if not parts:
+            if required:
+                message = 'missing; say what error they carry: noise = { kind = "gaussian", sd = ... }, or sd'
+                raise self.fail(f"{where}.noise", message)
+            return Known(0.0)
+        return parts[0] if len(parts) == 1 else Sum(tuple(parts))
+
+    def _part(self, where: str, table: NoiseTable, observed: Observed) -> Any:
+        for key in ("sd", "variance", "length", "scale"):
+            name = getattr(table, key)
+            if isinstance(name, str) and name not in self.space.names:
+                raise self.fail(f"{where}.{key}", f'no parameter "{name}"{nearest(name, self.space.names)}')
+        for key in NoiseTable.model_fields:
+            if key != "kind" and getattr(table, key) is not None and key not in _KEYS[table.kind]:
+                has = ", ".join(_KEYS[table.kind])
+                raise self.fail(f"{where}.{key}", f"{table.kind} noise takes no {key}, only {has}")
+        try:
+            return self._made(table, observed)
+        except TamisError as error:
+            raise self.fail(where, str(error)) from error
+
+    def _made(self, table: NoiseTable, observed: Observed) -> Any:
+        if table.kind == "known":
+            if not isinstance(table.sd, (int, float)):
+                raise StudyError('known noise needs a number sd; kind = "gaussian" takes a parameter')
+            return Known(float(table.sd))
+        if table.kind == "gaussian":
+            return Gaussian(table.sd, table.variance)
+        if table.kind == "relative":
+            return Relative(table.sd, table.variance, table.of or "data")
+        if table.kind == "correlated":
+            if table.length is None:
+                raise StudyError("correlated noise needs a length along the abscissa")
+            return Correlated(table.length, table.sd, table.variance)
+        if table.kind == "covariance":
+            return Covariance(self._matrix(table, observed.size), 1.0 if table.scale is None else table.scale)
+        return self._identified(table, observed)
+
+    def _matrix(self, table: NoiseTable, m: int) -> Array:
+        """Return the covariance of one test, written in the file or read from a table without a header."""
+        if table.matrix is None:
+            raise StudyError("covariance noise needs a matrix: rows of numbers, or the name of a CSV file")
+        if isinstance(table.matrix, str):
+            path = self.raw.base / table.matrix
+            try:
+                matrix = np.loadtxt(path, delimiter=",", ndmin=2)
+            except (OSError, ValueError) as error:
+                raise StudyError(
+                    f"{table.matrix}: expected rows of numbers separated by commas: {error}"
+                ) from error
+        else:
+            if len({len(row) for row in table.matrix}) > 1:
+                raise StudyError("the rows of the matrix are not equally long")
+            matrix = np.array(table.matrix, dtype=float)
+        if matrix.shape != (m, m):
+            raise StudyError(f"expected a matrix of {m} by {m} for {m} measurements, found {matrix.shape}")
+        return matrix
+
+    def _identified(self, table: NoiseTable, observed: Observed) -> Noise:
+        """Identify the error from reference tests: columns of errors, or of measurements at known parameters."""
+        if table.reference is None:
+            raise StudyError("lowrank noise needs reference, a CSV file with one column a reference test")
+        sheet = read_csv(self.raw.base / table.reference)
+        errors = np.array([sheet.numbers(name) for name in self._realisations(sheet, observed)])
+        if errors.shape[1] != observed.size:
+            raise StudyError(
+                f"{table.reference} has {errors.shape[1]} rows, the observation {observed.size} numbers"
+            )
+        if table.nominal is not None:
+            errors = errors - self._nominal(table.nominal, observed)
+        residual = True if table.residual is None else table.residual
+        tests = max(1, self._judged(table.reference))
+        return identify(errors, components=table.components or 1, residual=residual, tests=tests)
+
+    def _judged(self, reference: str) -> int:
+        """Return how many tests, replicates included, are calibrated with the error of these reference tests."""
+        total = 0
+        for test in self.raw.tables_of("experiment"):
+            for observe in test.get("observe", []) if test.get("use", "calibrate") == "calibrate" else []:
+                noise = observe.get("noise", {})
+                named = [part.get("reference") for part in (noise if isinstance(noise, list) else [noise])]
+                if reference in named:
+                    total += len(observe["y"]) if isinstance(observe.get("y"), list) else 1
+        return total
+
+    def _realisations(self, sheet: Sheet, observed: Observed) -> list[str]:
+        """Return the columns that hold reference tests; the first is the abscissa where there is one."""
+        names = list(sheet.cells)
+        if observed.coord is None:
+            return names
+        at = sheet.numbers(names[0])
+        if at.shape != observed.coord.shape or not np.allclose(at, observed.coord, rtol=1e-9, atol=0):
+            raise StudyError(
+                f'{sheet.path.name}: its first column, "{names[0]}", must be the abscissa of the measurements, '
+                "row by row"
+            )
+        return names[1:]
+
+    def _nominal(self, values: Mapping[str, Any], observed: Observed) -> Array:
+        """Return what the model gives at the known parameters of the reference tests."""
+        for name in values:
+            if name not in self.simulator.inputs:
+                known = self.simulator.inputs
+                raise StudyError(
+                    f'nominal: simulator {self.simulator.name} has no input "{name}"{nearest(name, known)}'
+                )
+        with RunStore(self.raw.base / "runs") as store:
+            inputs = {**self.fixed, **observed.conditions, **values}
+            run = evaluate(self.simulator, [inputs], store, executor=0)[0]
+            if run.status != "done":
+                raise StudyError(f"the run at the nominal parameters {run.status}: {run.error}")
+            return observed.observable(store.outputs(run.key))
