@@ -7,6 +7,8 @@ from scipy.stats import multivariate_normal
 import tamis
 from tamis import gaussians
 from tamis.gaussians import Spread, log_density
+from tamis.noise import Covariance, Known, Sum
+from tamis.types import Gauss
 
 N, M = 6, 5
 RNG = np.random.default_rng(3)
@@ -99,3 +101,26 @@ def test_a_singular_covariance_is_refused_in_words():
     )
     with pytest.raises(tamis.StudyError, match="not positive definite"):
         log_density(np.zeros((1, 2)), spread)
+
+
+def test_a_negative_scale_has_no_density_in_any_batch():
+    """What a point is worth does not depend on the points beside it."""
+    matrix = np.array([[1.0, 0.3], [0.3, 2.0]])
+    noise = Sum((Covariance(matrix, "s"), Known(0.3)))
+    y, mean = np.zeros((1, 2)), np.zeros((3, 2))
+    scale = np.array([-0.01, 0.5, -1.0])
+    together = noise.loglike(y, Gauss(mean, np.zeros((3, 2))), {"s": scale}, None)
+    alone = [
+        noise.loglike(y, Gauss(mean[:1], np.zeros((1, 2))), {"s": scale[i : i + 1]}, None)[0]
+        for i in range(3)
+    ]
+    assert np.isneginf(together[[0, 2]]).all() and np.isfinite(together[1])
+    np.testing.assert_allclose(together, alone)
+
+
+def test_a_point_without_surrogate_variance_beside_one_with():
+    matrix = np.array([[1.0, 0.3], [0.3, 2.0]])
+    var = np.array([[0.0, 0.0], [0.1, 0.2]])
+    found = Covariance(matrix).loglike(np.ones((1, 2)), Gauss(np.zeros((2, 2)), var), {}, None)
+    wanted = [multivariate_normal(np.zeros(2), matrix + np.diag(extra)).logpdf(np.ones(2)) for extra in var]
+    np.testing.assert_allclose(found, wanted)

@@ -131,6 +131,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     sub.add_argument("study", type=Path, metavar="STUDY")
     sub.add_argument("--top", type=int, default=10, metavar="N", help="rows to print (default: 10)")
+    sub.add_argument("--force", action="store_true", help="go on with a surrogate below its threshold")
     _common(sub)
 
     sub = add("sim", sim, "List the simulators, describe one, or run it once.")
@@ -328,8 +329,9 @@ def gc(arguments: argparse.Namespace) -> int:
 def report(arguments: argparse.Namespace) -> int:
     """Rebuild the report alone."""
     from tamis.study.build import build
+    from tamis.study.gathering import results
     from tamis.study.reader import read, up_to_date
-    from tamis.study.stages import results, write_report
+    from tamis.study.stages import write_report
     from tamis.summary import shown
 
     raw = read(arguments.study)
@@ -378,9 +380,11 @@ def next_(arguments: argparse.Namespace) -> int:
             f'{raw.path.name} has no [[next]] table; add one for each possible experiment: name = "...", '
             "conditions = {...} or sweep = {...}, observe = [...] with the noise a measurement would have"
         )
+    if arguments.top < 1:
+        raise StudyError(f"--top {arguments.top}: expected 1 or more rows")
     study = build(raw)
     with _executor(arguments, raw) as executor, reporting(arguments.json) as progress:
-        results = run_stages(study, "next", executor=executor, progress=progress)
+        results = run_stages(study, "next", executor=executor, progress=progress, force=arguments.force)
     print_candidates(results, arguments.top, as_json=arguments.json)
     return COMPUTATION_SAYS_NO if any(worry.unsound for worry in results.worries) else DONE
 

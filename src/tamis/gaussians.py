@@ -19,7 +19,7 @@ import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
 
 from tamis.errors import StudyError
-from tamis.types import Array
+from tamis.types import Array, Mask
 
 Colour = tuple[Array, Array]  # variance and length, (n or 1, 1) each, of an exponentially fading error
 Matrix = tuple[Array, Array]  # a covariance (m, m) and the factor (n or 1, 1) it is multiplied by
@@ -40,7 +40,7 @@ class Spread:
     modes: Array  # (k, m)
     weight: Array  # (n, k), variances along the modes
 
-    def of(self, part: slice) -> Spread:
+    def of(self, part: slice | Mask) -> Spread:
         """Return the covariance at some of the points."""
 
         def some(each: Array) -> Array:
@@ -55,6 +55,15 @@ class Spread:
             self.weight[part],
         )
 
+    def valid(self) -> Mask:
+        """Mark the points, (n,), where no part of it has a negative variance."""
+        good = (self.white >= 0).all(axis=1, keepdims=True)
+        for variance, _ in self.colours:
+            good = good & (variance >= 0)
+        for _, factor in self.matrices:
+            good = good & (factor >= 0)
+        return np.asarray(np.broadcast_to(good, (len(self.white), 1))[:, 0])
+
     def alike(self) -> bool:
         """Whether it is the same at all points."""
         parts = (self.white, self.weight, *(a for colour in self.colours for a in colour))
@@ -64,6 +73,12 @@ class Spread:
 def log_density(residual: Array, spread: Spread) -> Array:
     """Return log N(residual; 0, spread), (n,); NaN where there is no density."""
     n, m = residual.shape
+    good = spread.valid()
+    if not good.all():
+        answer = np.full(n, np.nan)
+        if good.any():
+            answer[good] = log_density(residual[good], spread.of(good))
+        return answer
     if n > 1 and spread.alike():  # one covariance and n residuals, instead of one residual a covariance
         spread, groups = spread.of(slice(0, 1)), residual[None]
     else:
@@ -108,10 +123,11 @@ def _full(spread: Spread) -> Whitener | None:
         return _by_cholesky(matrix, factor)
     if (spread.white == shape).all() and (factor == factor[0]).all():
         return _by_cholesky(factor[0] * matrix + np.diag(shape), np.ones_like(factor))
-    size = spread.white.mean(axis=1, keepdims=True) / shape.mean()
-    # the same shape at all points, but for the rounding of a product
-    if (shape > 0).all() and np.allclose(spread.white, size * shape, rtol=1e-12, atol=0):
-        return _by_eigenvectors(matrix, factor, shape, size)
+    if (shape > 0).all():
+        size = spread.white.mean(axis=1, keepdims=True) / shape.mean()
+        # the same shape at all points, but for the rounding of a product
+        if np.allclose(spread.white, size * shape, rtol=1e-12, atol=0):
+            return _by_eigenvectors(matrix, factor, shape, size)
     return None
 
 

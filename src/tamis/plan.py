@@ -38,6 +38,7 @@ _BLOCK = 4096  # in which disks count
 def print_plan(path: Path) -> int:
     """Validate a study, run one point, time it, and say what the whole will take."""
     from tamis.study.build import build
+    from tamis.study.stages import design_inputs
 
     raw = read(path)
     study = build(raw)
@@ -47,7 +48,8 @@ def print_plan(path: Path) -> int:
     tests = [(s.name, s.use, len(s.experiments), _numbers(s)) for s in study.series]
     table(("series", "use", "conditions", "numbers observed"), tests)
     seconds, each = _one_point(study)
-    n = study.settings.n_design * study.settings.replicates * len(study.experiments)
+    asked = design_inputs(study) if study.experiments else []
+    n = len({run_key(study.simulator, inputs) for inputs in asked})
     say(f"one run takes {duration(seconds)} and leaves {size(each)}")
     if n:
         say(f"design: {n} runs, about {duration(n * seconds)} on one core, {size(n * each)} stored")
@@ -112,7 +114,9 @@ def _print_sampling(study: Study, seconds: float) -> None:
     from tamis.study.sampling import check_affordable, stored_runs
 
     sampler = study.settings.sampler
-    each_part = f", for each of {len(parts(study))} parts of the data" if len(parts(study)) > 1 else ""
+    split = len(parts(study)) > 1
+    each_part = f", for each of {len(parts(study))} parts of the data" if split else ""
+    in_all = f", for all {len(parts(study))} parts of the data together" if split else ""
     if applies(study.raw, "surrogate"):
         table = study.settings.surrogate
         if table.enrich:
@@ -123,13 +127,15 @@ def _print_sampling(study: Study, seconds: float) -> None:
         )
         say(f"posterior: {sampler.described} of {what}, which needs no runs{each_part}")
         return
-    runs = stored_runs(study)
-    if runs is not None:
-        check_affordable(study)
+    each_stores = [stored_runs(part) for part in parts(study)]
+    if None not in each_stores:
+        for part in parts(study):
+            check_affordable(part)
+        runs = sum(n for n in each_stores if n is not None)
         few = runs // 2
         say(
             f"posterior: about {few:,} to {runs:,} runs, every one stored: "
-            f"{duration(few * seconds)} to {duration(runs * seconds)} on one core{each_part}"
+            f"{duration(few * seconds)} to {duration(runs * seconds)} on one core{in_all}"
         )
         return
     forwards = [study.forward(e) for e in tests]
@@ -243,11 +249,15 @@ def _print_one(raw: Raw) -> None:
 
 def _sampled(raw: Raw) -> list[str]:
     """Return the keys of the runs that sampling has asked for so far."""
-    known = raw.results / f"sampled-{stage_hashes(raw)['posterior'][:12]}.txt"
-    if known.is_file():
-        return read_keys(known)
-    known = raw.results / "sampled.npz"
-    return [str(key) for key in load_arrays(known)["keys"]] if known.is_file() else []
+    passing = f"sampled-{stage_hashes(raw)['posterior'][:12]}.txt"
+    keys = [key for path in _found(raw, "sampled.npz") for key in load_arrays(path)["keys"]]
+    keys += [key for path in _found(raw, passing) for key in read_keys(path)]
+    return list(dict.fromkeys(map(str, keys)))
+
+
+def _found(raw: Raw, name: str) -> list[Path]:
+    """Return the files of a name among the results: the study's, or those of its parts."""
+    return [*raw.results.glob(name), *raw.results.glob(f"*/{name}")]
 
 
 def _added(raw: Raw) -> list[str]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def print_results(results: Results, *, as_json: bool) -> None:
     """Print the parameters, how good the surrogate is, the verdict and what to worry about."""
     if as_json:
-        from tamis.study.stages import outcome
+        from tamis.study.gathering import outcome
 
         report = str(results.folder / "report.html")
         say(json.dumps({"task": "result", **outcome(results), "report": report}))
@@ -64,8 +64,12 @@ def _print_parts(parts: Sequence[Results]) -> None:
 
 def print_candidates(results: Results, top: int, *, as_json: bool) -> None:
     """Print possible experiments, the most instructive first, and what each would narrow most."""
-    found = [(part, c) for part in (results, *results.parts) for c in part.candidates or ()]
-    found.sort(key=lambda pair: -pair[1].gain)
+    found = [  # gains over the posteriors of different parts do not compare
+        (part, c)
+        for part in (results, *results.parts)
+        for c in sorted(part.candidates or (), key=lambda c: -c.gain)[:top]
+    ]
+    left_out = sum(len(part.candidates or ()) for part in (results, *results.parts)) - len(found)
     if as_json:
         for part, c in found:
             names = part.study.space.names
@@ -73,19 +77,20 @@ def print_candidates(results: Results, top: int, *, as_json: bool) -> None:
             told = {"name": c.name, "conditions": c.label, "gain": c.gain, "error": c.error}
             said = {"part": part.study.part} if part.study.part else {}
             say(json.dumps({"task": "candidate", **said, **told, "narrowing": narrowing, "failed": c.failed}))
+        say(json.dumps({"task": "result", "worries": [vars(worry) for worry in results.worries]}))
         return
     rows = []
-    for part, c in found[:top]:
+    for part, c in found:
         order = sorted(range(len(c.narrowing)), key=lambda i: -c.narrowing[i])[:2]
         most = ", ".join(f"{part.study.space.names[i]} by {c.narrowing[i]:.0%}" for i in order)
         name = f"{c.name} ({part.study.part})" if part.study.part else c.name
         rows.append((name, c.label, f"{c.gain:.3f} ± {c.error:.3f}", most))
     table(("experiment", "conditions", "expected gain [nats]", "narrows most"), rows)
-    if len(found) > top:
+    if left_out:
         say(
-            f"and {len(found) - top} more; --top {len(found)} shows all, `tamis run` puts them into the report"
+            f"and {left_out} more; --top {len(found) + left_out} shows all, `tamis run` puts them into the report"
         )
-    _worries([vars(worry) for worry in results.worries if worry.serious])
+    _worries([vars(worry) for worry in results.worries])
 
 
 def print_unchanged(name: str, result: Mapping[str, Any] | None, report: Path, *, as_json: bool) -> None:

@@ -52,15 +52,15 @@ def test_evidence_of_known_problems_in_every_run(make):
 
 
 @pytest.mark.slow
-@pytest.mark.statistical  # exactly calibrated errors would pass with probability 0.96 each; seeds are fixed
+@pytest.mark.statistical  # exactly calibrated errors would pass with probability 0.98 each; seeds are fixed
 @pytest.mark.parametrize("n", [512, 2048])
 @pytest.mark.parametrize("make", problems.KNOWN, ids=lambda make: make.__name__)
 def test_reported_errors_are_honest(make, n):
     problem = make()
-    runs = np.array([sample(problem, n=n, seed=seed).log_evidence for seed in range(50)])
+    runs = np.array([sample(problem, n=n, seed=seed).log_evidence for seed in range(100)])
     errors, reported = runs[:, 0] - problem.log_evidence, runs[:, 1]
     assert np.mean(np.abs(errors) < 2 * reported) >= 0.9
-    # measured 0.8 to 1.1; the rms of 50 runs is known to 10 %
+    # measured 0.8 to 1.1; the rms of 100 runs is known to 7 %
     assert 0.6 < np.sqrt(np.mean(errors**2)) / reported.mean() < 1.35
 
 

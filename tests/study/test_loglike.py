@@ -189,6 +189,14 @@ def test_next_ranks_loads_and_the_report_shows_them(folder, capsys):
         ),
         ("trajectories = 20", 'split = "experiment"', "inference.split"),
         (
+            "[design]",
+            '[[experiment]]\nname = "held"\nuse = "validate"\nobserve = [ { output = "z", how = "at", data = "z.csv", '
+            'x = "t", y = "z", noise = { kind = "gaussian", sd = "s" } } ]\n[parameters.s]\nprior = "uniform"\n'
+            "low = 0.01\nhigh = 0.1\n[design]",
+            "the error of held, z has unknown s",
+        ),
+        ("[design]", "[sensitivity]\n[design]", "Sobol indices need a surrogate of the observables"),
+        (
             "trajectories = 20",
             "chains = 20",
             'only method = "metropolis" has it; this study samples by "mct"',

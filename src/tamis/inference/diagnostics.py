@@ -34,15 +34,6 @@ def ess(x: Array) -> Array:
     return np.where(np.ptp(x, axis=(0, 1)) == 0, 1.0, found)
 
 
-def ess_mean(x: Array) -> Array:
-    """Return the effective number of draws for the mean of every parameter, (d,).
-
-    Draws are not ranked, so that a few that lie far off are felt.
-    """
-    found = np.asarray(_arviz().ess(x, chain_axis=0, draw_axis=1, method="mean"), dtype=np.float64)
-    return np.where(np.ptp(x, axis=(0, 1)) == 0, 1.0, found)
-
-
 def _arviz() -> Any:
     """Return the array functions of arviz-stats: no labelled arrays; its import takes a third of a second."""
     from arviz_stats.base.array import array_stats

@@ -146,7 +146,8 @@ def explore(emulated: EmulatedLikelihood, rng: Generator) -> Region:
     pool, height = emulated.space.to_unit(drawn.flat), drawn.log_likelihood[0]
     inside = _inside(surrogate, pool, top)
     # the integral of the indicator over the prior, by importance
-    evidence = math.exp(drawn.diagnostics["log_evidence_bridge"][0])
+    assert drawn.log_evidence is not None
+    evidence = math.exp(drawn.log_evidence[0])
     size = evidence * float(np.exp(-height[inside]).sum()) / len(pool)
     first = np.vstack([pool[inside], top])
     walked = _walk(surrogate, first, pool, top, rng)
@@ -199,17 +200,24 @@ def mct(
     region = explore(emulated, generators[1])
     drawn = emulated.surrogate.draw(trajectories, generators[2], region.points)
     start = _starts(drawn(region.pool) - region.height, generators[3])
-    found = metropolis(
-        space,
-        lambda x: drawn.each(space.to_unit(x)),
-        chains=trajectories * _CHAINS,
-        draws=_LONGER * draws,
-        rng=generators[4],
-        checkpoint=checkpoint,
-        progress=progress,
-        start=space.from_unit(region.pool[start]),
-        groups=trajectories,
-    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", TamisWarning)
+        found = metropolis(
+            space,
+            lambda x: drawn.each(space.to_unit(x)),
+            chains=trajectories * _CHAINS,
+            draws=_LONGER * draws,
+            rng=generators[4],
+            checkpoint=checkpoint,
+            progress=progress,
+            start=space.from_unit(region.pool[start]),
+            groups=trajectories,
+        )
+    if caught:
+        text = "the sampler did not mix on all trajectories of the log-likelihood (rhat {:.3g}, {:.0f} effective draws "
+        text += "in the worst); raise draws (now {}), or give the surrogate more runs near the posterior"
+        worst = found.diagnostics["rhat"].max(), found.diagnostics["ess"].min(), draws
+        warnings.warn(text.format(*worst), TamisWarning, stacklevel=2)
     thinned = _thinned(found, -(-draws // _CHAINS))
     more = {
         "ess": np.min([diagnostics.ess(group) for group in np.split(thinned.x, trajectories)], axis=0),
@@ -225,7 +233,7 @@ def mct(
 
 def _check(space: Space, emulated: EmulatedLikelihood, trajectories: int, draws: int) -> None:
     middle = np.linspace(0.1, 0.9, 3)[:, None]
-    here, there = (s.from_unit(middle * np.ones(s.dim)) for s in (space, emulated.space))
+    here, there = (s.from_unit(middle * np.linspace(0.5, 1.0, s.dim)) for s in (space, emulated.space))
     if space.names != emulated.space.names or not np.array_equal(here, there):
         raise StudyError(
             f"expected the space in which the surrogate was fitted ({', '.join(emulated.space.names)}); found one of "

@@ -108,7 +108,7 @@ def expected_gain(
     if effective < _ENOUGH:
         warnings.warn(
             f"{name}: a simulated measurement leaves {effective:.1f} of {len(x)} draws in play, fewer than "
-            f"{_ENOUGH:.0f}, so that the expected gain of {gain:.2f} is not reliable and may be larger; ask for more",
+            f"{_ENOUGH:.0f}, so that the expected gain of {gain:.2f} is not reliable and may be larger; raise draws.",
             TamisWarning,
             stacklevel=2,
         )

@@ -21,9 +21,10 @@ calls and gained nothing on any: differences of two past draws as jumps (ter Bra
 10.1007/s11222-008-9104-9) and walks of random scale.
 
 Proposals are fitted to the later half of the history, anew for every block of steps, and only during the first half of
-the run. The second half is an ordinary Markov chain with the posterior as its law, whatever happened before.
-The first draws are dropped up to the cut that leaves the most effective ones (Chodera 2016,
-10.1021/acs.jctc.5b00784). A step of the loop is a block, so that the growing trace is not copied at every step.
+the run. That half is dropped; the second is an ordinary Markov chain with the posterior as its law, whatever happened
+before. Cuts chosen by the effective size of what is left (Chodera 2016, 10.1021/acs.jctc.5b00784) were tried: a chain
+that was fetched late leaves a few draws far off, which hardly lower an effective size but spoil a variance.
+A step of the loop is a block, so that the growing trace is not copied at every step.
 """
 
 from __future__ import annotations
@@ -49,8 +50,6 @@ _BLOCK = 50  # steps of one turn of the loop
 _HISTORY = 4096  # points, at most, to which proposals are fitted
 _STARTS = 4000  # points of the prior, at least, that are tried before the likelihood is called zero
 _STEERING = 3.0, 0.6  # gain of the k-th correction of the scale: the first over k to the power of the second
-_CUTS = (0.0, 0.05, 0.1, 0.2, 0.35, 0.5)  # parts of the run that may be dropped
-_GROUPS = 20  # of which the burn-in is judged
 _RHAT, _ESS = 1.05, 100.0  # beyond which the user is told
 
 Propose = Callable[[mixture.Mixture, Array, Generator], Array]
@@ -99,7 +98,8 @@ def metropolis(
     rng
         Gives one integer; the result depends on nothing else of it.
     checkpoint
-        File from which an interrupted run goes on; the caller removes it afterwards.
+        File from which an interrupted run goes on; the caller removes it afterwards, and names another for another
+        likelihood, which no file can tell.
     progress
         Told after every block of steps.
     start
@@ -123,6 +123,7 @@ def metropolis(
         "sampler": "metropolis",
         "names": space.names,
         "prior": corners,
+        "correlation": np.empty(0) if space.correlation is None else space.correlation,
         "settings": (chains, draws, groups),
         "start": np.empty(0) if start is None else start,
     }
@@ -153,7 +154,7 @@ def init(
     z = scores.from_unit(sobol(chains, d, rng)) if first is None else first
     log_likelihood = target(z)
     tried = 1
-    while not np.isfinite(log_likelihood).all() and tried * chains < _STARTS:
+    while not np.isfinite(log_likelihood).all() and tried * chains // groups < _STARTS:
         new = scores.from_unit(sobol(chains, d, rng))
         found, lost = target(new), ~np.isfinite(log_likelihood)
         z, log_likelihood = np.where(lost[:, None], new, z), np.where(lost, found, log_likelihood)
@@ -186,7 +187,7 @@ class _Fitted:
     """The mixture fitted to a history: a function of the trace alone, so that the last one may be kept."""
 
     def __init__(self, draws: int) -> None:
-        self._last = -(-draws // (2 * _BLOCK)) * _BLOCK  # steps after which proposals change no more
+        self._last = adapting(draws)
         self._seen = 0
 
     def __call__(self, trace: Array) -> mixture.Mixture:
@@ -224,7 +225,7 @@ def step(
         taken = -rng.standard_exponential(chains) < gain
         z, log_likelihood = np.where(taken[:, None], to, z), np.where(taken, found, log_likelihood)
         accepted += int(taken.sum())
-        if propose is None and 2 * made < draws:
+        if propose is None and made < adapting(draws):
             corrections += 1
             rate = _STEERING[0] / corrections ** _STEERING[1]
             scale *= math.exp(rate * (float(taken.mean()) - _optimal(d)))
@@ -241,6 +242,11 @@ def step(
         acceptance=np.append(state.acceptance, accepted / (chains * len(places))),
         scales=np.append(state.scales, scale),
     )
+
+
+def adapting(draws: int) -> int:
+    """Return the number of steps in which proposals are fitted, all dropped: half of them, in whole blocks."""
+    return draws // (2 * _BLOCK) * _BLOCK or draws // 2
 
 
 def _scale(d: int) -> float:
@@ -268,9 +274,10 @@ def _event(state: State, draws: int) -> Event:
 
 def _posterior(space: Space, state: State, groups: int) -> Posterior:
     z = state.trace.swapaxes(0, 1)
-    burn_in = _burn_in(z, state.trace_log_likelihood.T, groups)
+    burn_in = adapting(len(state.trace))
     kept = z[:, burn_in:]
-    blocks = np.split(kept, groups)
+    x = scores.physical(space, kept.reshape(-1, z.shape[2])).reshape(kept.shape)
+    blocks = np.split(x, groups)
     rhat = np.array([diagnostics.rhat(block) for block in blocks])
     ess = np.min([diagnostics.ess(block) for block in blocks], axis=0)
     worst = rhat.max(axis=0)  # NaN if any group has one
@@ -285,34 +292,14 @@ def _posterior(space: Space, state: State, groups: int) -> Posterior:
     }
     if groups > 1:
         found["group_rhat"] = rhat
-    shape = kept.shape
-    x = scores.physical(space, kept.reshape(-1, shape[2]))
     return Posterior(
         space,
-        x.reshape(shape),
+        x,
         np.ascontiguousarray(state.trace_log_likelihood[burn_in:].T),
-        space.logpdf(x).reshape(shape[:2]),
+        space.logpdf(x.reshape(-1, space.dim)).reshape(x.shape[:2]),
         None,
         found,
     )
-
-
-def _burn_in(z: Array, log_likelihood: Array, groups: int) -> int:
-    """Return the number of first steps to drop that leaves the most effective draws (Chodera 2016).
-
-    They are summed over the groups; of the parameters and the log-likelihood the geometric mean is taken, for in the
-    smallest number a parameter that mixes slowly would hide what all others say. Draws are not ranked: the first steps
-    of a chain that came from far away show by their values.
-    """
-    series = np.split(np.concatenate([z, log_likelihood[:, :, None]], axis=2), groups)
-    series = series[:: -(-groups // _GROUPS)]  # some of many groups tell as much
-    cuts = [int(part * z.shape[1]) for part in _CUTS]
-
-    def left(cut: int) -> float:
-        effective = np.sum([diagnostics.ess_mean(block[:, cut:]) for block in series], axis=0)
-        return float(np.log(effective).mean())
-
-    return max(cuts, key=left)
 
 
 def _check(space: Space, chains: int, draws: int, groups: int, start: Array | None) -> None:

@@ -100,7 +100,8 @@ def tmcmc(
     rng
         Gives one integer; the result depends on nothing else of it.
     checkpoint
-        File from which an interrupted run goes on; the caller removes it afterwards.
+        File from which an interrupted run goes on; the caller removes it afterwards, and names another for another
+        likelihood, which no file can tell.
     progress
         Told after every few sweeps.
     fraction
@@ -123,7 +124,13 @@ def tmcmc(
         raise StudyError(f"tmcmc needs at least 16 points, found n = {n}")
     target = scores.target(space, loglike)
     corners = space.from_unit(np.array([[0.1], [0.5], [0.9]]) * np.ones(space.dim))
-    tag = {"sampler": "tmcmc", "names": space.names, "prior": corners, "settings": (n, fraction, sweeps)}
+    tag = {
+        "sampler": "tmcmc",
+        "names": space.names,
+        "prior": corners,
+        "correlation": np.empty(0) if space.correlation is None else space.correlation,
+        "settings": (n, fraction, sweeps),
+    }
     tell = progress or silent
     state = loop.run(
         State,

@@ -21,6 +21,7 @@ from tamis.types import Array
 _BINS = 510
 _THIN = 3  # every third bin is drawn; the kernel is wider than that
 _PLANE = 80
+_FINEST = 1e-9  # of a number, the least range that is cut into bins
 _STAGES = 7  # Botev et al. 2010, section 4: more change nothing
 
 
@@ -29,6 +30,7 @@ def span(draws: Array, prior: Marginal) -> tuple[float, float]:
     low, high = (float(q) for q in np.quantile(draws, (0.0005, 0.9995)))
     bounds = np.asarray(prior.ppf(np.array([0.0, 1.0])), dtype=float)
     pad = 0.12 * (high - low) or 0.1 * abs(high) or 1.0
+    pad = max(pad, _FINEST * max(abs(low), abs(high)))  # a posterior that is a point has no width to draw
     return max(low - pad, float(bounds[0])), min(high + pad, float(bounds[1]))
 
 

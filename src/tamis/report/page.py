@@ -82,7 +82,7 @@ def _facts(results: Results) -> list[tuple[str, str]]:
         if total:
             facts.append((name, count(total).text))
     if results.design is not None:
-        runs = [run for row in results.design.runs for run in row]
+        runs = {run.key: run for row in results.design.runs for run in row}.values()  # tests may share runs
         bad = sum(run.status != "done" for run in runs)
         facts.append(("design runs", count(len(runs)).text + (f", {bad} failed" if bad else "")))
     return facts

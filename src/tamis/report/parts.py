@@ -47,9 +47,10 @@ def part_blocks(parts: Sequence[Results]) -> list[Block]:
         return []
     blocks: list[Block] = [_estimates(known)]
     caption = (
-        "Each row one part of the data, calibrated alone on the same runs. Thick bars: 50 % and 90 % intervals; dot: "
-        "median; diamond: point of highest density. Grey: 90 % of the prior. Bars that do not overlap say that the "
-        "parts ask for different values: the model cannot follow both, or their errors were taken too small."
+        "Each row one part of the data, calibrated alone on the same runs. Thick bars: 50 %, thin ones: 90 % "
+        "intervals; dot: median; diamond: point of highest density. Grey: 90 % of the prior. Bars that do not overlap "
+        "say that the parts ask for different values: the model cannot follow both, or their errors were taken too "
+        "small."
     )
     blocks.append(Picture("parts", forest_figure(known), caption, {"parts": _numbers(known)}))
     matrix, seen = coverage(known)

@@ -175,7 +175,7 @@ def strip(posterior: Posterior, k: int) -> float:
     chains, steps, _ = posterior.x.shape
     ess = np.ravel(posterior.diagnostics.get("ess", np.full(posterior.space.dim, chains * steps)))
     each = min(float(steps), max(1.0, float(ess[k]) * _groups(posterior) / chains))
-    return math.sqrt(math.log(2 * chains / _BAND) / (2 * each))
+    return min(1.0, math.sqrt(math.log(2 * chains / _BAND) / (2 * each)))
 
 
 def chain_numbers(posterior: Posterior) -> Table:

@@ -285,12 +285,12 @@ def _consistent(fail: _Fault, file: StudyFile, simulator: Simulator, series: tup
             "sensitivity",
             "there is no design to read it from: no [[experiment]], and no emulated [[predict]]",
         )
-    if file.sensitivity is not None and table.method == "none":
+    if file.sensitivity is not None and (table.method == "none" or table.target == "loglike"):
         needs = {
             name for s in series for e in s.experiments for o in e.observations for name in o.observable.needs
         }
         if not batched(simulator, needs) and {"sobol", "sampling"} & set(file.sensitivity.methods):
-            message = "Sobol indices need a surrogate ([surrogate] method) or a simulator with a batch door"
+            message = "Sobol indices need a surrogate of the observables or a simulator with a batch door"
             raise fail("sensitivity.methods", f'{message}; methods = ["regression"] needs neither')
     if file.sensitivity is not None and file.sensitivity.n.bit_count() != 1:
         raise fail("sensitivity.n", f"expected a power of two, found {file.sensitivity.n}")
@@ -322,7 +322,7 @@ def _loglike_consistent(fail: _Fault, file: StudyFile, series: tuple[Series, ...
     tests = [s for s in series if s.use == "calibrate"]
     if not tests:
         raise fail("surrogate.target", "there are no data, hence no likelihood")
-    for one in tests:
+    for one in series:
         for observation in one.experiments[0].observations:
             if observation.noise.reads:
                 told = (

@@ -11,7 +11,7 @@ from tamis.study.build import Study
 from tamis.study.context import Context, load_posterior
 from tamis.study.emulation import load_surrogate, terms
 from tamis.study.layout import titled
-from tamis.study.parts import with_idle
+from tamis.study.parts import IDLE, with_idle
 from tamis.study.series import Series
 from tamis.types import Event, Value
 
@@ -25,7 +25,7 @@ def run_next(context: Context) -> None:
     study = context.study
     posterior = load_posterior(study)
     assert posterior is not None
-    posterior = with_idle(study, posterior, context.rng("next", 1))
+    posterior = with_idle(study, posterior, context.rng("next", IDLE))
     model = load_surrogate(study)
     asked = [(series, i) for series in candidates(study) for i in range(len(series.experiments))]
     records = []

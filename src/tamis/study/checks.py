@@ -14,6 +14,10 @@ from tamis.types import Array
 _EDGE = 0.02  # the outermost part of the prior at each end ...
 _LEANING = 0.08  # ... and the share of the posterior there that counts as leaning against the bound
 _UNMIXED = 0.3  # correlation with the beginning of the last stage beyond which a population has not mixed
+_OF_SURROGATE = (
+    0.1,
+    0.5,
+)  # shares of a variance from which a surrogate of the log-likelihood is told of, in red
 _DRIFTING = 3.0  # standard errors that a mean may move in the last stage
 _RUNS_A_PARAMETER = 10  # below which a score is too often better than the surrogate
 _RHAT = (
@@ -34,18 +38,22 @@ def worries(
     panels: Sequence[Panel] | None,
     propagations: Sequence[Propagation] | None,
     heard: Sequence[str],
+    inputs: Sequence[str],
 ) -> list[Worry]:
-    """Collect everything a reader of the results should worry about, the serious first."""
+    """Collect everything a reader of the results should worry about, the serious first.
+
+    ``inputs`` are the parameters that feed the simulator.
+    """
     found = [Worry(text) for text in heard if "did not mix" not in text]  # told below, in our words
     if design is not None:
-        runs = [run for row in design.runs for run in row]
+        runs = list({run.key: run for row in design.runs for run in row}.values())  # tests may share runs
         found += _failed_runs("design runs", runs)
         found += _failed_runs("runs of the sampler", sampled, runs)
     found += _surrogate(emulations or ())
     if posterior is not None:
         found += _beyond(design, emulations, posterior)
         found += _sampler(posterior)
-        found += _leaning(posterior, () if design is None else design.names)
+        found += _leaning(posterior, inputs)
         found += _uninformed(posterior)
     found += _absurd(panels or ())
     for panel in panels or ():
@@ -160,6 +168,13 @@ def _sampler(posterior: Posterior) -> list[Worry]:
             int(_MOST_GROUPS * (len(each) - 1))
         ]  # one bad trajectory of many is no harm
         found += _apart(told, names, alone, more)
+    share = posterior.diagnostics.get("surrogate_share")
+    if share is not None and np.max(share) > _OF_SURROGATE[0]:
+        text = (
+            f"{np.max(share):.0%} of the variance of {names[int(np.argmax(share))]} is due to the surrogate of the "
+            "log-likelihood, not to the data; give it more runs ([surrogate] enrich), or narrow the priors."
+        )
+        found.append(Worry(text, serious=bool(np.max(share) > _OF_SURROGATE[1])))
     memory = posterior.diagnostics.get("memory")
     flat = bool(np.ptp(posterior.log_likelihood) == 0)  # nothing to mix over: the posterior is the prior
     if memory is not None and memory[-1] > _UNMIXED and not flat:

@@ -44,6 +44,11 @@ def compare_studies(
             raise StudyError(
                 f'{study.path.name}: [inference] split calibrates parts of the data alone; compare needs split = "none"'
             )
+        if study.settings.sampler.method != "tmcmc":
+            method = study.settings.sampler.method
+            raise StudyError(
+                f'{study.path.name}: [inference] method = "{method}" gives no evidence; use "tmcmc" to compare models'
+            )
     _same_measurements(studies)
     results = [
         run(study, executor=executor, progress=_named(stem, progress))

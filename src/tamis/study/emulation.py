@@ -39,7 +39,7 @@ from tamis.types import Array, Event, Generator, Mask, Progress
 
 _SHORT = 20  # numbers of one observation above which its principal components are fitted instead
 _CANDIDATES = 2048  # points among which the next are chosen
-SKETCH = 512  # draws of the posterior in whose region they are chosen
+_SKETCH = 512  # draws of the posterior in whose region they are chosen
 _CONSTANT = 1e-24  # of its mean square, below which the variance of a number is rounding
 
 
@@ -180,7 +180,7 @@ def _candidates(study: Study, model: Joined, where: str, rng: Generator) -> Arra
     model = model.only(calibrated(study))
     tests = [s for s in study.series if s.use == "calibrate"]
     likelihood = Likelihood(study.space, tuple(t for s in tests for t in emulated(study, s, model)))
-    posterior = tmcmc(study.space, likelihood, n=SKETCH, rng=rng)
+    posterior = tmcmc(study.space, likelihood, n=_SKETCH, rng=rng)
     x = posterior.flat[:, [study.space.index(name) for name in space.names]]
     return np.unique(space.to_unit(x), axis=0)
 

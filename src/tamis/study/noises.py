@@ -23,6 +23,7 @@ from tamis.types import Array, Inputs
 
 Fault = Callable[[str, str], StudyError]
 
+_FEWEST = 5  # reference tests from which an error is identified
 _KEYS = {
     "known": ("sd",),
     "gaussian": ("sd", "variance"),
@@ -41,6 +42,7 @@ class Observed:
     size: int
     coord: Array | None
     conditions: Inputs
+    replicates: int = 1
 
 
 @dataclass(frozen=True)
@@ -77,9 +79,11 @@ class Noises:
 
     def _part(self, where: str, table: NoiseTable, observed: Observed) -> Any:
         for key in ("sd", "variance", "length", "scale"):
-            name = getattr(table, key)
-            if isinstance(name, str) and name not in self.space.names:
-                raise self.fail(f"{where}.{key}", f'no parameter "{name}"{nearest(name, self.space.names)}')
+            size = getattr(table, key)
+            if isinstance(size, str):
+                self._positive(f"{where}.{key}", size)
+            elif size is not None and size <= 0:
+                raise self.fail(f"{where}.{key}", f"expected a positive number, found {size:g}")
         for key in NoiseTable.model_fields:
             if key != "kind" and getattr(table, key) is not None and key not in _KEYS[table.kind]:
                 has = ", ".join(_KEYS[table.kind])
@@ -88,6 +92,16 @@ class Noises:
             return self._made(table, observed)
         except TamisError as error:
             raise self.fail(where, str(error)) from error
+
+    def _positive(self, where: str, name: str) -> None:
+        """Refuse the name of no parameter, and of one that may be negative."""
+        if name not in self.space.names:
+            raise self.fail(where, f'no parameter "{name}"{nearest(name, self.space.names)}')
+        prior = self.space.parameters[self.space.index(name)].prior
+        low = float(np.ravel(prior.ppf(np.array([0.0])))[0])
+        if low < 0:
+            message = f'the prior of "{name}" reaches down to {low:g}, but it is the size of an error'
+            raise self.fail(where, f"{message}; use lognormal, uniform or truncnormal with low = 0")
 
     def _made(self, table: NoiseTable, observed: Observed) -> Any:
         if table.kind == "known":
@@ -112,11 +126,14 @@ class Noises:
             raise StudyError("covariance noise needs a matrix: rows of numbers, or the name of a CSV file")
         if isinstance(table.matrix, str):
             path = self.raw.base / table.matrix
+            if not path.is_file():
+                beside = [p.name for p in path.parent.glob("*.csv")] if path.parent.is_dir() else []
+                raise StudyError(f'no file "{table.matrix}"{nearest(path.name, beside)}')
             try:
                 matrix = np.loadtxt(path, delimiter=",", ndmin=2)
             except (OSError, ValueError) as error:
                 raise StudyError(
-                    f"{table.matrix}: expected rows of numbers separated by commas: {error}"
+                    f"{table.matrix}: expected rows of numbers separated by commas, without a header: {error}"
                 ) from error
         else:
             if len({len(row) for row in table.matrix}) > 1:
@@ -131,15 +148,27 @@ class Noises:
         if table.reference is None:
             raise StudyError("lowrank noise needs reference, a CSV file with one column a reference test")
         sheet = read_csv(self.raw.base / table.reference)
+        unit = observed.observable.unit
+        for name in self._realisations(sheet, observed):
+            if unit and sheet.units.get(name, unit) != unit:
+                found = sheet.units[name]
+                raise StudyError(
+                    f'{table.reference}: column "{name}" is in "{found}", the measurements in "{unit}"'
+                )
         errors = np.array([sheet.numbers(name) for name in self._realisations(sheet, observed)])
         if errors.shape[1] != observed.size:
             raise StudyError(
                 f"{table.reference} has {errors.shape[1]} rows, the observation {observed.size} numbers"
             )
+        if len(errors) < _FEWEST:
+            raise StudyError(
+                f"{table.reference} has {len(errors)} reference tests, one a column; at least {_FEWEST} are needed"
+            )
         if table.nominal is not None:
             errors = errors - self._nominal(table.nominal, observed)
         residual = True if table.residual is None else table.residual
-        tests = max(1, self._judged(table.reference))
+        alone = self.raw.table("inference").get("split", "none") != "none"
+        tests = observed.replicates if alone else max(observed.replicates, self._judged(table.reference))
         return identify(errors, components=table.components or 1, residual=residual, tests=tests)
 
     def _judged(self, reference: str) -> int:

@@ -112,8 +112,10 @@ def make_panel(
     there = np.isfinite(residual)
     if signal and there.sum() >= _ENOUGH:
         correlation = autocorrelation(residual[there])
+        # where parameters leave more open than errors do, residuals tell of them and not of the errors
+        told = white and np.median(predictive.sd_model**2) < np.median(predictive.error_var.mean(axis=0))
         white_limit = (
-            2.576 / math.sqrt(there.sum()) if white else math.nan
+            2.576 / math.sqrt(there.sum()) if told else math.nan
         )  # 99 % of white sequences stay inside
     return Panel(
         x=coord,

@@ -14,8 +14,12 @@ from dataclasses import replace
 import numpy as np
 
 from tamis.inference.posterior import Posterior
+from tamis.space import Space
 from tamis.study.build import Study
 from tamis.types import Generator
+
+IDLE = 2**31  # number of the generator that draws idle parameters: more than there are series
+_TAKEN = ("figures", "tables")  # folders of the report
 
 
 def parts(study: Study) -> tuple[Study, ...]:
@@ -68,7 +72,8 @@ def _folders(names: list[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for i, name in enumerate(names):
         plain = re.sub(r"[^\w.-]+", "-", name).strip("-.") or "part"
-        found[name] = plain if plain not in found.values() else f"{plain}-{i + 1}"
+        taken = plain in found.values() or plain in _TAKEN
+        found[name] = f"{plain}-{i + 1}" if taken else plain
     return found
 
 
@@ -78,5 +83,10 @@ def with_idle(study: Study, posterior: Posterior, rng: Generator) -> Posterior:
         return posterior
     chains, draws, _ = posterior.x.shape
     more = study.idle.sample(chains * draws, rng).reshape(chains, draws, -1)
-    space = replace(posterior.space, parameters=(*posterior.space.parameters, *study.idle.parameters))
+    known, d = posterior.space, posterior.space.dim
+    correlation = None
+    if known.correlation is not None:  # what is idle is tied to nothing
+        correlation = np.eye(d + study.idle.dim)
+        correlation[:d, :d] = known.correlation
+    space = Space((*known.parameters, *study.idle.parameters), correlation)
     return replace(posterior, space=space, x=np.concatenate([posterior.x, more], axis=2))

@@ -35,6 +35,7 @@ from tamis.study.emulation import load_surrogate, terms
 from tamis.study.influence import prior_bounds, prior_moments
 from tamis.study.layout import Block, layout
 from tamis.study.panels import condition
+from tamis.study.parts import IDLE, with_idle
 from tamis.study.schema import PropagateTable
 from tamis.study.series import Series
 from tamis.surrogates.joined import Joined
@@ -47,6 +48,8 @@ def run_propagation(context: Context) -> None:
     """Leave one record for each predicted number."""
     study = context.study
     posterior, model = load_posterior(study), load_surrogate(study)
+    if posterior is not None:
+        posterior = with_idle(study, posterior, context.rng("propagation", IDLE))
     records = []
     for k, series in enumerate(study.series):
         numbers = [block for block in layout([series], study.simulator) if not block.signal]
@@ -66,7 +69,7 @@ def _propagate(
     study = context.study
     table = study.settings.propagate
     assert table is not None
-    space = study.space
+    space = study.space if posterior is None else posterior.space
     forwards = [forward for _, forward in terms(context, series, model, vary=True)]
     columns = np.concatenate([block.columns for block in numbers])
     rows, effective = None, math.inf

@@ -135,8 +135,7 @@ def stage_hashes(raw: Raw) -> dict[Stage, str]:
     noisy = set(noise_parameters(raw))
     laws = list(raw.table("parameters").items())  # as a list: their order is that of the arrays' columns
     feeds = [(n, law) for n, law in laws if (n in inputs if inputs is not None else n not in noisy)]
-    grouped = raw.table("inference").get("split") == "group"
-    aside = ("label", "limit") if grouped else ("label", "limit", "group")
+    aside = ("label", "limit", "group")
     tests = [_without(table, *aside) for table in raw.tables_of("experiment")]
     ahead = raw.tables_of("predict")
     possible = raw.tables_of("next")
@@ -145,7 +144,6 @@ def stage_hashes(raw: Raw) -> dict[Stage, str]:
         {k: v for k, v in t.items() if k in ("name", "table", "conditions", "sweep", "synthetic")}
         for t in designed
     ]
-    parts = [t.get("observe") for t in raw.tables_of("experiment")] if grouped else []  # taken apart by group
     seen = [
         {k: v for k, v in _without(table, *aside, "noise", "sd").items() if k not in _HOW_TOLD}
         for table in designed
@@ -160,12 +158,13 @@ def stage_hashes(raw: Raw) -> dict[Stage, str]:
     correlation = raw.tables.get("correlation", [])
     unknowns = (laws, correlation)
     files = _named_files(raw, calibrated)
-    sampled = (*common, model, *unknowns, calibrated, files, raw.table("inference"))
+    likely = (*common, model, *unknowns, calibrated, files)
+    sampled = (*likely, raw.table("inference"), taken_apart(raw))
     hashes["design"] = _digest(*common, feeds, correlation, raw.table("design"))
-    hashes["runs"] = _digest(hashes["design"], model, imposed, parts, _named_files(raw, imposed))
+    hashes["runs"] = _digest(hashes["design"], model, imposed, taken_apart(raw), _named_files(raw, imposed))
     hashes["observables"] = _digest(hashes["runs"], seen, _named_files(raw, seen))
     table = raw.table("surrogate")
-    led = sampled if table.get("enrich", {}).get("where") == "posterior" or emulates_loglike(raw) else ()
+    led = likely if table.get("enrich", {}).get("where") == "posterior" or emulates_loglike(raw) else ()
     fitted = {k: v for k, v in table.items() if k != "min_q2"}  # which only judges the fit
     hashes["surrogate"] = _digest(hashes["observables"], fitted, *led)
     hashes["sensitivity"] = _digest(hashes["surrogate"], raw.table("sensitivity"))
@@ -179,6 +178,20 @@ def stage_hashes(raw: Raw) -> dict[Stage, str]:
     last = (hashes["sensitivity"], hashes["propagation"], hashes["next"])
     hashes["report"] = _digest(*last, raw.text, raw.parents, _report_code())
     return hashes
+
+
+def taken_apart(raw: Raw) -> list[Any]:
+    """Return which test each observation belongs to and what its part is called, where a study is split by group."""
+    if raw.table("inference").get("split") != "group":
+        return []
+    return [
+        (
+            t.get("use", "calibrate"),
+            [o.get("group") or o.get("label") or o.get("output") for o in t["observe"]],
+        )
+        for t in raw.tables_of("experiment")
+        if isinstance(t.get("observe"), list) and all(isinstance(o, dict) for o in t["observe"])
+    ]
 
 
 def _without(table: dict[str, Any], *keys: str) -> dict[str, Any]:
@@ -363,7 +376,11 @@ def up_to_date(raw: Raw, upto: Stage = "report") -> dict[Stage, bool]:
     hashes = stage_hashes(raw)
     return {
         stage: done.get(stage, {}).get("hash") == hashes[stage]
-        and all((raw.results / name).is_file() for name in ARTIFACTS[stage])
+        and all(
+            (raw.results / folder / name).is_file()
+            for folder in ("", *done[stage].get("parts", []))  # of a split study
+            for name in ARTIFACTS[stage]
+        )
         for stage in STAGES[: STAGES.index(upto) + 1]
         if applies(raw, stage)
     }

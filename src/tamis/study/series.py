@@ -216,12 +216,23 @@ class Builder:
             place = f"{where}.observe[{j}]"
             coord = None if o.how in SCALARS else self._times(place, o)
             m = 1 if coord is None else len(coord)
-            known = np.full(m, float(o.sd)) if required and isinstance(o.sd, (int, float)) else None
+            known = self._expected(place, o, m) if required else None
             observed = Observed(self._observable(place, o, coord), m, coord, conditions)
             noise = self.noises.build(place, o.noise, known, observed, required=required)
             y = np.full(m, np.nan)
             found.append(Observation(observed.observable, y, noise, coord, o.label or o.output))
         return tuple(found)
+
+    def _expected(self, where: str, table: ObserveTable, m: int) -> Array | None:
+        """Return the known error that a measurement would have; refuse what only measurements can have."""
+        for key in ("data", "x", "y", "group", "limit"):
+            if getattr(table, key):
+                raise self.fail(f"{where}.{key}", "a possible experiment has no measurements yet; remove it")
+        if table.sd is None:
+            return None
+        if isinstance(table.sd, str) or table.sd <= 0:
+            raise self.fail(f"{where}.sd", f"expected a positive number, found {table.sd!r}")
+        return np.full(m, float(table.sd))
 
     def _sweep(
         self, where: str, table: PredictTable | NextTable, conditions: Inputs
@@ -291,7 +302,7 @@ class Builder:
             abscissa = self.simulator.outputs[table.along].unit if table.how == "at" else ""
             self._same_unit(f"{where}.x", sheet, x, abscissa, f"output {table.along}")
             coord = self._numbers(f"{where}.x", sheet, x)
-        observed = Observed(self._observable(where, table, coord), len(y.T), coord, conditions)
+        observed = Observed(self._observable(where, table, coord), len(y.T), coord, conditions, len(y))
         known = self._known(where, table, sheet)
         noise = self.noises.build(where, table.noise, known, observed, required=True)
         return Observation(observed.observable, y, noise, coord, label, table.group)
@@ -440,7 +451,8 @@ def _by_group(series: Series) -> list[Series]:
             replace(e, observations=tuple(e.observations[j] for j in mine)) for e in series.experiments
         )
         limits = tuple(series.limits[j] for j in mine)
-        own = part if part.startswith(series.name) else f"{series.name}, {part}"
-        name = series.name if len(mine) == len(names) else own
+        whole = len(mine) == len(names)
+        alone = not observations[mine[0]].group  # its name begins with the test's
+        name = series.name if whole else part if alone else f"{series.name}, {part}"
         found.append(replace(series, name=name, experiments=tests, part=part, limits=limits))
     return found

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import platform
+import shutil
 import time
 import warnings
 from collections import Counter
@@ -30,31 +31,16 @@ from tamis.keys import run_key
 from tamis.pool import Executors, Workers
 from tamis.store import Run, RunStore
 from tamis.study import emulation
-from tamis.study.artifacts import (
-    Candidate,
-    DesignRuns,
-    Panel,
-    Propagation,
-    Record,
-    Results,
-    load_records,
-    save_records,
-)
+from tamis.study.artifacts import Results, save_records
 from tamis.study.build import Study
 from tamis.study.candidates import run_next
-from tamis.study.checks import split_verdict, verdict, worries
 from tamis.study.context import Context, design_points, load_posterior
-from tamis.study.emulation import (
-    check_good_enough,
-    load_emulations,
-    load_runs,
-    load_surrogate,
-    terms,
-)
-from tamis.study.influence import load_influences, run_sensitivity
+from tamis.study.emulation import check_good_enough, load_emulations, load_surrogate, terms
+from tamis.study.gathering import PER_PART, artifact_keys, outcome, results, stored
+from tamis.study.influence import run_sensitivity
 from tamis.study.loglike import run_loglike
 from tamis.study.panels import series_panels
-from tamis.study.parts import is_split, parts, with_idle
+from tamis.study.parts import IDLE, is_split, parts, with_idle
 from tamis.study.propagate import run_propagation
 from tamis.study.reader import (
     ARTIFACTS,
@@ -68,8 +54,6 @@ from tamis.study.reader import (
 )
 from tamis.study.sampling import run_posterior
 from tamis.types import Array, Event, Inputs, Progress, silent
-
-_PER_PART: tuple[Stage, ...] = ("posterior", "prediction", "propagation", "next")
 
 
 def run(
@@ -95,13 +79,17 @@ def run(
         context = Context(study, store, kept, progress or silent, retry_failed, hashes)
         with warnings.catch_warnings(record=True) as early:
             warnings.simplefilter("always", TamisWarning)
-            if current.get("runs") and _lost(store, _keys(study, "runs", "keys")):
+            if current.get("runs") and _lost(store, artifact_keys(study, "runs", "keys")):
                 current["runs"] = False
             if current.get("surrogate"):
-                added = _keys(study, "surrogate", "added")
+                added = artifact_keys(study, "surrogate", "added")
                 if _lost(store, added) or (retry_failed and _any_failed(store, added)):
                     _reopen(study, manifest, current, "surrogate")
-        if retry_failed and current.get("posterior") and _any_failed(store, _keys(study, "sampled", "keys")):
+        if (
+            retry_failed
+            and current.get("posterior")
+            and _any_failed(store, artifact_keys(study, "sampled", "keys"))
+        ):
             _reopen(study, manifest, current, "posterior")
         for stage, is_current in current.items():
             if is_current and not (retry_failed and stage == "runs"):
@@ -116,13 +104,15 @@ def run(
                     found = results(study, manifest)
                     write_report(found)
                     manifest |= {"result": outcome(found)}
-                elif stage in _PER_PART and is_split(study):
+                elif stage in PER_PART and is_split(study):
                     _each_part(context, stage, manifest)
                 else:
                     WORK[stage](context)
             heard = _heard([*early, *caught] if stage == "runs" else caught)
             seconds = round(time.perf_counter() - start, 3)
-            entry = {"hash": hashes[stage], "seconds": seconds, "warnings": heard}
+            entry: dict[str, Any] = {"hash": hashes[stage], "seconds": seconds, "warnings": heard}
+            if stage in PER_PART and is_split(study):
+                entry["parts"] = [part.folder.name for part in parts(study)]
             manifest = _provenance(manifest, study)
             manifest["stages"] = {**manifest.get("stages", {}), stage: entry}
             if (
@@ -134,26 +124,43 @@ def run(
 
 
 _ASIDE: tuple[Stage, ...] = ("sensitivity", "prediction", "propagation")  # what no next experiment needs
-_BUILT_ON: tuple[Stage, ...] = _PER_PART  # what stands on the surrogate
+_BUILT_ON: tuple[Stage, ...] = PER_PART  # what stands on the surrogate
 
 
 def _each_part(context: Context, stage: Stage, manifest: dict[str, Any]) -> None:
     """Do a stage for every part of a split study, going on after the parts that were done when it was cut short.
 
-    The study's own artifact of that stage lists the parts.
+    The study's own artifact of that stage lists the parts. Warnings are given again with the part's name.
     """
-    study = context.study
+    study, mine = context.study, parts(context.study)
     begun = manifest.get("begun", {})
-    mine = parts(study)
-    done = list(begun.get("parts", [])) if begun.get("hash") == context.hashes[stage] else []
+    if begun.get("hash") != context.hashes[stage]:
+        begun = {"hash": context.hashes[stage], "heard": {}}
+    if stage == "posterior":
+        _clear_away(study, [part.folder for part in mine])
     for i, part in enumerate(mine):
-        if part.part not in done:
-            WORK[stage](replace(context, study=part, progress=_named(context.progress, i, mine)))
-            done.append(part.part)
-        manifest["begun"] = {"hash": context.hashes[stage], "parts": done}
+        if part.part not in begun["heard"]:
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always", TamisWarning)
+                WORK[stage](replace(context, study=part, progress=_named(context.progress, i, mine)))
+            begun["heard"][part.part] = _heard(caught)
+        manifest["begun"] = begun
         _write_manifest(study, manifest)
-    save_arrays(study.results / ARTIFACTS[stage][0], {"parts": np.array([part.part for part in mine])})
+    for name, texts in begun["heard"].items():
+        for text in texts:
+            warnings.warn(f"{name}: {text}", TamisWarning, stacklevel=2)
+    save_arrays(study.results / ARTIFACTS[stage][0], {"folders": np.array([p.folder.name for p in mine])})
     del manifest["begun"]
+
+
+def _clear_away(study: Study, folders: list[Path]) -> None:
+    """Remove what an earlier splitting left: parts that are called otherwise now, and the unsplit study's runs."""
+    path = study.results / "posterior.npz"
+    arrays = load_arrays(path) if path.is_file() else {}
+    for name in map(str, arrays.get("folders", ())):
+        if study.results / name not in folders:
+            shutil.rmtree(study.results / name, ignore_errors=True)
+    (study.results / "sampled.npz").unlink(missing_ok=True)
 
 
 def _named(progress: Progress, i: int, among: tuple[Study, ...]) -> Progress:
@@ -174,17 +181,6 @@ def _stop_if_poor(study: Study, manifest: dict[str, Any]) -> None:
     except SurrogateError:
         write_report(results(study, manifest))
         raise
-
-
-def outcome(found: Results) -> dict[str, Any]:
-    """Return what a run says when it ends, as plain words and numbers."""
-    evidence = found.posterior.log_evidence if found.posterior else None
-    return {
-        "verdict": found.verdict,
-        "log_evidence": evidence,
-        "q2": min((e.q2 for e in found.emulations or ()), default=None),
-        "worries": [vars(worry) for worry in found.worries],
-    }
 
 
 def _kept(executor: Executors) -> AbstractContextManager[Executors]:
@@ -248,7 +244,7 @@ def run_observables(context: Context) -> None:
     table = load_arrays(study.results / "runs.npz")["keys"]
     found: dict[str, Any] = {}
     for i, (experiment, keys) in enumerate(zip(study.experiments, table, strict=True)):
-        runs = _stored(context.store, keys)
+        runs = stored(context.store, keys)
         y, good = observe(experiment, runs, context.store)
         if not any(run.status == "done" for run in runs):
             reason, times = Counter(run.error for run in runs).most_common(1)[0]
@@ -287,14 +283,6 @@ def _reopen(study: Study, manifest: dict[str, Any], current: dict[Stage, bool], 
             passing.unlink()
 
 
-def _keys(study: Study, artifact: str, name: str) -> list[str]:
-    """Return the keys of runs that an artifact stands on, that of every part; none where it is not there."""
-    folders = dict.fromkeys((study.results, *(part.folder for part in parts(study))))
-    found = [folder / f"{artifact}.npz" for folder in folders]
-    keys = (key for path in found if path.is_file() for key in load_arrays(path)[name].ravel())
-    return list(dict.fromkeys(map(str, keys)))
-
-
 def _lost(store: RunStore, keys: list[str]) -> bool:
     """Say whether a run that the results stand on has gone from the store, or is damaged there."""
     return len(store.recover(keys)) < len(keys)
@@ -304,25 +292,12 @@ def _any_failed(store: RunStore, keys: list[str]) -> bool:
     return any(run.status != "done" for run in store.get_many(keys).values())
 
 
-def _sampled(study: Study, store: RunStore) -> tuple[Run, ...]:
-    """Return the runs that sampling asked for, none where the simulator has a batch door or a surrogate."""
-    return tuple(store.get_many(_keys(study, "sampled", "keys")).values())
-
-
-def _stored(store: RunStore, keys: Array) -> list[Run]:
-    runs = store.get_many([str(key) for key in keys])
-    missing = [str(key) for key in keys if str(key) not in runs]
-    if missing:
-        raise TamisError(f"run {missing[0][:12]} is no longer in {store.root}; `tamis run` runs it again")
-    return [runs[str(key)] for key in keys]
-
-
 def run_prediction(context: Context) -> None:
     """Predict every test, calibrated or held out, and every condition nobody measured."""
     study = context.study
     posterior = load_posterior(study)
     if posterior is not None:
-        posterior = with_idle(study, posterior, context.rng("prediction", len(study.series)))
+        posterior = with_idle(study, posterior, context.rng("prediction", IDLE))
     observed = _observables(study)
     model = load_surrogate(study)
     panels = []
@@ -375,71 +350,6 @@ def write_report(found: Results) -> None:
 
     for each in (found, *found.parts):
         page.write_report(each, each.folder / "report.html")
-
-
-def results(study: Study, manifest: dict[str, Any] | None = None) -> Results:
-    """Gather the artifacts that are up to date."""
-    current = up_to_date(study.raw, "report")
-    manifest = read_manifest(study.results) if manifest is None else manifest
-    fresh = {stage for stage, good in current.items() if good}
-    stages = manifest.get("stages", {})
-    heard = sorted(text for stage in fresh for text in stages.get(stage, {}).get("warnings", []))
-    if not is_split(study):
-        return _gathered(study, manifest, fresh, heard)
-    each = tuple(_gathered(part, manifest, fresh & set(_PER_PART), []) for part in parts(study))
-    shared = _gathered(study, manifest, fresh - set(_PER_PART), heard)
-    told = [
-        replace(worry, text=f"{part.study.part}: {worry.text}") for part in each for worry in part.worries
-    ]
-    found = (*shared.worries, *told)
-    said = split_verdict(each, found) if "posterior" in fresh else shared.verdict
-    return replace(shared, parts=each if "posterior" in fresh else (), worries=found, verdict=said)
-
-
-def _gathered(study: Study, manifest: dict[str, Any], fresh: set[Stage], heard: list[str]) -> Results:
-    """Gather the artifacts of some stages."""
-    found_design = _design_runs(study, "surrogate" in fresh) if "runs" in fresh else None
-    emulations = load_emulations(study) if "surrogate" in fresh else None
-    influences = load_influences(study) if "sensitivity" in fresh else None
-    posterior = load_posterior(study) if "posterior" in fresh else None
-    panels = _loaded(study, "prediction", Panel) if "prediction" in fresh else None
-    propagations = _loaded(study, "propagation", Propagation) if "propagation" in fresh else None
-    candidates = _loaded(study, "next", Candidate) if "next" in fresh else None
-    with RunStore(study.runs) as store:
-        sampled = _sampled(study, store) if posterior else ()
-    told = (found_design, sampled, emulations, posterior, panels, propagations, heard)
-    found = tuple(worries(*told))
-    return Results(
-        study,
-        study.folder,
-        found_design,
-        sampled,
-        emulations,
-        influences,
-        posterior,
-        panels,
-        propagations,
-        candidates,
-        found,
-        verdict(emulations, posterior, panels, found),
-        manifest,
-    )
-
-
-def _loaded(study: Study, name: str, kind: type[Record]) -> tuple[Record, ...]:
-    return load_records(study.folder / f"{name}.npz", kind)
-
-
-def _design_runs(study: Study, enriched: bool) -> DesignRuns:
-    arrays = load_arrays(study.results / "design.npz")
-    keys = load_arrays(study.results / "runs.npz")["keys"]
-    x = np.repeat(arrays["x"], study.settings.replicates, axis=0)
-    if enriched:
-        added = load_arrays(study.results / "surrogate.npz")["added"]
-        x, keys = study.model_space.from_unit(load_runs(study).u), np.hstack([keys, added])
-    with RunStore(study.runs) as store:
-        runs = tuple(tuple(_stored(store, row)) for row in keys)
-    return DesignRuns(tuple(map(str, arrays["names"])), x, tuple(e.name for e in study.experiments), runs)
 
 
 def _provenance(manifest: dict[str, Any], study: Study) -> dict[str, Any]:
