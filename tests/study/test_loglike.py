@@ -111,9 +111,26 @@ def test_trajectories_give_the_posterior_and_cost_the_design_only(folder):
 
 
 def test_the_predictor_alone_by_the_other_samplers(folder):
+    """It takes the surrogate for the truth: the same middle, and nothing said of what the surrogate does not know."""
+    edit(folder, 'target = "loglike"', f'target = "loglike"\n{ENRICH}')
     edit(folder, "trajectories = 20\ndraws = 200", 'method = "tmcmc"\nn = 600')
     found = Study.load("study.toml").run("posterior", executor=0)
     assert found.posterior.log_evidence is not None and found.posterior.x.shape == (1, 600, 2)
+    assert "surrogate_share" not in found.posterior.diagnostics
+    mean, sd = exact(folder)
+    assert np.all(
+        np.abs(found.posterior.flat.mean(axis=0) - mean) < 0.25 * sd
+    )  # 0.15 of the surrogate, 2.5 / sqrt(600)
+
+
+def test_what_the_surrogate_does_not_know_is_said(folder):
+    """A handful of runs leave the posterior to the surrogate: a red line, not only a column of a table."""
+    edit(folder, "n = 60", "n = 14")
+    edit(folder, 'target = "loglike"', 'target = "loglike"\nmin_q2 = -1e9')
+    found = Study.load("study.toml").run("posterior", executor=0)
+    share = found.posterior.diagnostics["surrogate_share"].max()
+    told = [w for w in found.worries if "is due to the surrogate of the log-likelihood" in w.text]
+    assert share > 0.1 and len(told) == 1 and told[0].serious == (share > 0.5)
 
 
 def test_interrupted_trajectories_end_with_the_same_bytes(folder, monkeypatch):

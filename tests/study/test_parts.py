@@ -279,6 +279,17 @@ def test_an_error_of_nothing_is_objected_to(folder):
         ),
         ('kind = "known", sd = 0.1', 'kind = "covariance", matrix = "none.csv"', "none.csv"),
         ('kind = "known", sd = 0.1', 'kind = "lowrank"', "lowrank noise needs reference"),
+        (
+            'kind = "known", sd = 0.1',
+            'kind = "known", sd = -0.1',
+            "noise.sd: expected a positive number, found -0.1",
+        ),
+        (
+            'kind = "known", sd = 0.1',
+            'kind = "gaussian", variance = 0.0',
+            "expected a positive number, found 0",
+        ),
+        ('sd = "s"', 'sd = "a"', 'the prior of "a" reaches down to -inf, but it is the size of an error'),
         ('kind = "known", sd = 0.1', 'kind = "lowrank", reference = "refs.csv"', "no data file"),
     ],
 )
@@ -374,7 +385,12 @@ def test_a_changed_reference_file_makes_the_posterior_stale(folder):
         ("\n2,", "\n2.5,", "must be the abscissa of the measurements"),
         ("\n3,", "\n3,\n4,", "errors.csv"),
         ("run7 [m]", "run6 [m]", "appears twice"),
-        (None, "t [s],a,b\n1,1,1\n2,1,1\n3,1,1\n", "errors.csv has 2 reference tests, one a column; at least 5 are needed"),
+        ("run7 [m]", "run7 [mm]", 'column "run7" is in "mm", the measurements in "m"'),
+        (
+            None,
+            "t [s],a,b\n1,1,1\n2,1,1\n3,1,1\n",
+            "has 2 reference tests, one a column; at least 5 are needed",
+        ),
         (None, "t [s],a\n1,x\n2,1\n3,1\n", "expected a number"),
     ],
 )
