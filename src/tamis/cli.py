@@ -40,10 +40,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     for library in ("OMP", "OPENBLAS", "MKL"):
         os.environ.setdefault(f"{library}_NUM_THREADS", "1")
-    arguments = _parser().parse_args(argv)
-    with suppress(ValueError):  # not in the main thread; batch systems end a job by SIGTERM
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
+        with suppress(ValueError):  # not in the main thread; batch systems end a job by SIGTERM
+            signal.signal(signal.SIGTERM, signal.default_int_handler)
+        arguments = _parser().parse_args(argv)
         verb: Callable[[argparse.Namespace], int] = arguments.verb
         return verb(arguments)
     except KeyboardInterrupt:
