@@ -228,8 +228,11 @@ def test_interrupted_anywhere_and_resumed_is_byte_identical(ball, tmp_path, sign
     def checkpoint():
         return [path.stat().st_mtime_ns for path in (ball / "results").rglob("checkpoint*.npz")]
 
-    for reached in (lambda: runs() >= 1, lambda: runs() >= 8, checkpoint, lambda: checkpoint() not in ([], left)):
-        said, code = interrupted(ball, sign, reached)
+    left: list[int] = []
+    for enough in (1, 8, None, None):  # runs, then checkpoints of the sampler
+        said, code = interrupted(
+            ball, sign, lambda n=enough, old=left: checkpoint() not in ([], old) if n is None else runs() >= n
+        )
         left = checkpoint()
         assert code == (130 if sign == signal.SIGINT else -signal.SIGKILL)
         assert "the same command goes on" in said or sign == signal.SIGKILL
