@@ -31,6 +31,7 @@ _WHERE = {
     "tamis.space": ("Parameter", "Space"),
     "tamis.design": ("sobol", "halton", "lhs", "maximin", "grid"),
     "tamis.simulation": ("Port", "Simulator", "simulator", "find", "check_simulator"),
+    "tamis.replays": ("Replay", "Shape"),
     "tamis.observables": ("value", "final", "peak", "peak_time", "at", "spectrum", "envelope"),
     "tamis.noise": (
         "Known",

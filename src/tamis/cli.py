@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tamis._version import __version__
 from tamis.errors import SimulationError, StudyError, TamisError
@@ -137,6 +137,13 @@ def _parser() -> argparse.ArgumentParser:
     sub = add("sim", sim, "List the simulators, describe one, or run it once.")
     sub.add_argument("name", nargs="?", metavar="NAME", help="dem.impact, or model.py:ball")
     sub.add_argument("inputs", nargs="*", metavar="key=value", help="run it once with these inputs")
+    sub.add_argument(
+        "--storyboard",
+        type=Path,
+        metavar="FILE",
+        help="instead of numbers, draw six frames of its replay (.png, .svg, .pdf)",
+    )
+    sub.add_argument("--field", metavar="NAME", help="colour the storyboard by this field of the replay")
 
     _store_verbs(add)
 
@@ -394,12 +401,21 @@ def sim(arguments: argparse.Namespace) -> int:
     from tamis.simulation import builtins, find
     from tamis.terminal import say, table
 
+    if (arguments.field and not arguments.storyboard) or (arguments.storyboard and not arguments.name):
+        raise StudyError("expected tamis sim NAME [key=value...] --storyboard FILE [--field FIELD]")
     if arguments.name is None:
         table(("simulator", "what it is"), list(builtins().items()))
         say('\nIn a study file: simulator = "tamis:NAME". `tamis sim NAME` describes one.')
         return DONE
     name = arguments.name if ":" in arguments.name else f"tamis:{arguments.name}"
     simulator = find(name, Path.cwd())
+    if arguments.storyboard:
+        from tamis.report.storyboard import write_storyboard
+
+        path, inputs = arguments.storyboard, _values(arguments.inputs)
+        frames, span = write_storyboard(simulator, inputs, path, field=arguments.field)
+        say(f"{path}: {frames} frames over {span:.4g} s")
+        return DONE
     if not arguments.inputs:
         say(f"{simulator.name} (version {simulator.version})\n{simulator.doc}\n")
         ports = simulator.inputs.values()
@@ -450,20 +466,18 @@ def _values(pairs: Sequence[str]) -> dict[str, float | str]:
     return values
 
 
-def _run_once(simulator: object, inputs: dict[str, float | str]) -> int:
+def _run_once(simulator: Any, inputs: dict[str, float | str]) -> int:
     import tempfile
     import time
-    from typing import Any
 
     from tamis.simulation import explained
     from tamis.terminal import duration, say, table
 
-    chosen: Any = simulator
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as scratch:
         try:
-            with explained(chosen):
-                outputs = chosen.run(inputs, Path(scratch))
+            with explained(simulator):
+                outputs = simulator.run(inputs, Path(scratch))
         except SimulationError as error:
             say(f"the simulator says no: {error}")
             return COMPUTATION_SAYS_NO
@@ -474,7 +488,7 @@ def _run_once(simulator: object, inputs: dict[str, float | str]) -> int:
             if array.ndim == 0
             else f"{array.shape} from {array.min():.4g} to {array.max():.4g}"
         )
-        rows.append((name, shown, chosen.outputs[name].unit))
+        rows.append((name, shown, simulator.outputs[name].unit))
     table(("output", "value", "unit"), rows)
     say(f"in {duration(time.perf_counter() - start)} (compilation included the first time)")
     return DONE

@@ -17,7 +17,7 @@ import math
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar, overload, runtime_checkable
@@ -25,6 +25,7 @@ from typing import Any, Literal, Protocol, TypeVar, overload, runtime_checkable
 import numpy as np
 
 from tamis.errors import SimulationError, StudyError, TamisError, nearest
+from tamis.replays import Replay, replayed, without_replay
 from tamis.sources import source_hash
 from tamis.types import BatchInputs, Inputs, Outputs, Value
 
@@ -98,17 +99,16 @@ def complete(simulator: Simulator, inputs: Inputs) -> dict[str, Value]:
             raise StudyError(
                 f'simulator {simulator.name} has no input "{name}"{nearest(name, simulator.inputs)}'
             )
-    full: dict[str, Value] = {}
-    for name, port in simulator.inputs.items():
-        value = inputs.get(name, port.default)
-        if value is None:
-            raise StudyError(f'simulator {simulator.name}: input "{name}" has no default and was not given')
-        full[name] = _checked(simulator, port, value)
-    return full
+    return {
+        name: _checked(simulator, port, inputs.get(name, port.default))
+        for name, port in simulator.inputs.items()
+    }
 
 
-def _checked(simulator: Simulator, port: Port, value: Value) -> Value:
+def _checked(simulator: Simulator, port: Port, value: Value | None) -> Value:
     where = f'simulator {simulator.name}: input "{port.name}"'
+    if value is None:
+        raise StudyError(f"{where} has no default and was not given")
     if port.kind == "choice":
         if value not in port.choices:
             raise StudyError(f'{where} cannot be "{value}"{nearest(str(value), port.choices)}')
@@ -155,6 +155,7 @@ class FunctionSimulator:
         self.doc = inspect.getdoc(function) or ""
         self.batch_outputs: tuple[str, ...] = ()
         self._batch: Callable[..., Any] | None = None
+        self._replay: Callable[..., Any] | None = None
         self._wants_workdir = "workdir" in inspect.signature(function).parameters
         self.__name__ = function.__name__
         self.__doc__ = function.__doc__
@@ -179,8 +180,7 @@ class FunctionSimulator:
         extra = {"workdir": workdir} if self._wants_workdir else {}
         answer = self._named(self.function(**full, **extra), self.outputs)
         for name, array in answer.items():
-            bad = int(np.count_nonzero(~np.isfinite(array)))
-            if bad:
+            if bad := int(np.count_nonzero(~np.isfinite(array))):
                 raise SimulationError(f"output {name}: {bad} of {array.size} values are not finite")
         return answer
 
@@ -200,6 +200,19 @@ class FunctionSimulator:
         if what is None:
             return lambda function: self._offer(function, outputs)
         return self._offer(what, outputs)
+
+    @overload
+    def replay(self, what: Inputs, /, fps: float) -> Replay: ...
+    @overload
+    def replay(self, what: F, /) -> F: ...
+    def replay(self, what: Any, /, fps: float = 0.0) -> Any:
+        """Declare the replay door with ``@ball.replay``, or go through it with one point's inputs."""
+        if not isinstance(what, Mapping):
+            self._replay = what
+            return what
+        if self._replay is None:
+            raise without_replay(self.name)
+        return replayed(self.name, self._replay, complete(self, what), fps)
 
     def _offer(self, function: F, outputs: Sequence[str] | None) -> F:
         for name in outputs or ():
@@ -225,10 +238,6 @@ class FunctionSimulator:
         for name, port in self.inputs.items():
             value = inputs.get(name, port.default)
             if isinstance(value, str) or value is None:
-                if value is None:
-                    raise StudyError(
-                        f'simulator {self.name}: input "{name}" has no default and was not given'
-                    )
                 full[name] = _checked(self, port, value)
                 continue
             array = np.broadcast_to(np.asarray(value, dtype=np.float64), (n,)).copy()
@@ -443,8 +452,7 @@ def explained(simulator: Simulator) -> Iterator[None]:
         frames = traceback.extract_tb(error.__traceback__)
         inside = [f for f in frames if not f.filename.startswith(str(Path(__file__).parent))] or frames
         where = f"{Path(inside[-1].filename).name}, line {inside[-1].lineno}"
-        text = f"{simulator.name} raised {type(error).__name__}: {error} ({where})"
-        raise StudyError(text) from error
+        raise StudyError(f"{simulator.name} raised {type(error).__name__}: {error} ({where})") from error
 
 
 def check_simulator(simulator: Simulator, inputs: Inputs | None = None) -> None:
@@ -453,19 +461,14 @@ def check_simulator(simulator: Simulator, inputs: Inputs | None = None) -> None:
     Declared outputs present and finite, same inputs same bytes, unknown input refused, picklable, independent
     of the working directory, and the batch door, if any, equal to the runs it stands for.
     """
-    import os
     import pickle
     import tempfile
 
-    here = Path.cwd()
     with tempfile.TemporaryDirectory() as scratch:
         first = simulator.run(inputs or {}, Path(scratch))
-        os.chdir(scratch)
-        try:
+        with chdir(scratch):
             copy = pickle.loads(pickle.dumps(simulator))
             again = copy.run(inputs or {}, Path(scratch))
-        finally:
-            os.chdir(here)
         assert set(first) == set(simulator.outputs), (
             f"{simulator.name}: outputs {sorted(first)} are not those declared"
         )

@@ -1,0 +1,157 @@
+"""Bodies to look at: what a simulator shows of one run when it is asked to.
+
+Ordinary runs stay light: a replay is asked for separately, through a door of its own, by running a point again.
+It holds shapes and where they are, nothing of the mechanics, so that whoever draws it needs no simulator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeAlias, get_args, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.errors import StudyError, nearest
+from tamis.types import Array, Inputs
+
+Kind: TypeAlias = Literal["sphere", "box", "cylinder", "capsule", "convex", "halfspace", "ring"]
+
+_SIZES: dict[str, tuple[str, ...]] = {
+    "sphere": ("radius",),
+    "box": ("edge along x", "edge along y", "edge along z"),
+    "cylinder": ("radius", "length"),
+    "capsule": ("radius", "length of the straight part"),
+    "convex": (),
+    "halfspace": (),
+    "ring": ("radius",),
+}
+_MAY_BE_ZERO = ("length of the straight part",)
+_UNIT = 1e-4  # how far the norm of a quaternion may be from one; single precision leaves some 1e-7
+
+
+@dataclass(frozen=True)
+class Shape:
+    """One solid in its own axes, centred at the origin; lengths in m.
+
+    ``size`` is the radius of a sphere or a ring (the rim of a hole, in the plane z = 0), the three edges of a box, the
+    radius and length along z of a cylinder or a capsule (its straight part). A half-space is solid where z < 0. A
+    convex polyhedron has ``points`` and ``faces``, tuples of point numbers around each face. Shapes of one ``group``
+    share a colour.
+    """
+
+    kind: Kind
+    size: tuple[float, ...] = ()
+    group: str = ""
+    points: Array | None = None
+    faces: tuple[tuple[int, ...], ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(Kind):
+            raise StudyError(f'no shape "{self.kind}"{nearest(self.kind, get_args(Kind))}')
+        names = _SIZES[self.kind]
+        if len(self.size) != len(names):
+            wanted = f"({', '.join(names)})" if names else "()"
+            raise StudyError(f"{self.kind}: expected size {wanted}, found {self.size}")
+        for name, value in zip(names, self.size, strict=True):
+            if not (np.isfinite(value) and (value > 0 or (value == 0 and name in _MAY_BE_ZERO))):
+                raise StudyError(f"{self.kind}: {name} must be positive, found {value:g}")
+        if self.kind != "convex":
+            if self.points is not None or self.faces:
+                raise StudyError(f"{self.kind}: only a convex shape has points and faces")
+            return
+        points = np.asarray([] if self.points is None else self.points, dtype=np.float64)
+        if points.ndim != 2 or points.shape[1] != 3 or len(points) < 4 or not np.isfinite(points).all():
+            raise StudyError(
+                f"convex: expected at least four finite points (n, 3), found shape {points.shape}"
+            )
+        if len(self.faces) < 4 or any(
+            len(face) < 3 or not 0 <= min(face) <= max(face) < len(points) for face in self.faces
+        ):
+            raise StudyError(
+                f"convex: expected at least four faces, each of three or more numbers below {len(points)}, "
+                f"found {self.faces}"
+            )
+        object.__setattr__(self, "points", points)
+
+
+@dataclass(frozen=True)
+class Replay:
+    """Shapes in motion: T instants, B shapes.
+
+    B counts shapes, not bodies: a compound body is several shapes, each with the pose of its own row, so that whoever
+    draws them need not know which belong together. The first and the last instant of the motion are always there.
+
+    Parameters
+    ----------
+    shapes
+        What is drawn, in the order of the rows of ``poses``.
+    times
+        (T,), increasing, in s.
+    poses
+        (T, B, 7), kept in single precision: position in m, then the unit quaternion (w, x, y, z) that turns the
+        shape's axes into the world's.
+    fields
+        Numbers to colour by, each (T, B), NaN where a shape has none; the key may carry a unit, ``speed [m/s]``.
+    """
+
+    shapes: tuple[Shape, ...]
+    times: Array
+    poses: NDArray[np.float32]
+    fields: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        times = np.asarray(self.times, dtype=np.float64)
+        poses = np.asarray(self.poses, dtype=np.float32)
+        if not self.shapes:
+            raise StudyError("a replay needs at least one shape, found none")
+        if times.ndim != 1 or not len(times) or not np.isfinite(times).all() or (np.diff(times) <= 0).any():
+            raise StudyError("times of a replay: expected (T,) finite increasing numbers")
+        wanted = (len(times), len(self.shapes))
+        if poses.shape != (*wanted, 7):
+            raise StudyError(
+                f"poses of a replay: expected {(*wanted, 7)}, instants by shapes by position and quaternion, "
+                f"found {poses.shape}"
+            )
+        norm = np.linalg.norm(poses[..., 3:], axis=-1)
+        bad = ~(np.isfinite(poses).all(axis=-1) & (np.abs(norm - 1.0) < _UNIT))
+        if bad.any():
+            t, b = np.argwhere(bad)[0]
+            raise StudyError(
+                f"poses of a replay: expected finite positions and unit quaternions (w, x, y, z), found "
+                f"{poses[t, b].tolist()} at instant {t}, shape {b}"
+            )
+        for name, values in self.fields.items():
+            if np.shape(values) != wanted:
+                raise StudyError(
+                    f'field "{name}" of a replay: expected {wanted}, instants by shapes, found {np.shape(values)}'
+                )
+        object.__setattr__(self, "times", times)
+        object.__setattr__(self, "poses", poses)
+
+
+@runtime_checkable
+class Replayable(Protocol):
+    """The third door of a simulator: one run, to look at, never stored."""
+
+    def replay(self, inputs: Inputs, /, fps: float) -> Replay:
+        """Run one point again and return it at about ``fps`` instants a second of the motion, both ends included."""
+
+
+def without_replay(name: str) -> StudyError:
+    """Return the error of a simulator that has no replay."""
+    return StudyError(
+        f"simulator {name} has no replay to look at; a Python function offers one with @NAME.replay, a function "
+        "of the same inputs and fps that returns tamis.replays.Replay"
+    )
+
+
+def replayed(name: str, door: Callable[..., Any], inputs: Inputs, fps: float) -> Replay:
+    """Go through the door of the simulator called ``name`` and make sure that a replay comes out."""
+    if not fps > 0:
+        raise StudyError(f"replay of {name}: fps must be positive, found {fps:g}")
+    answer = door(**inputs, fps=fps)
+    if not isinstance(answer, Replay):
+        raise StudyError(f"replay of {name}: expected a tamis.replays.Replay, found {type(answer).__name__}")
+    return answer

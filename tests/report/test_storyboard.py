@@ -1,0 +1,455 @@
+"""Storyboards: which instants, what hides what, where it is drawn, and that nothing overlaps."""
+
+from __future__ import annotations
+
+import time
+from itertools import combinations
+
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import PolyCollection
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from scipy.spatial.transform import Rotation
+
+from tamis.errors import StudyError
+from tamis.replays import Replay, Shape
+from tamis.report.solids import (
+    CAMERA,
+    ELEVATION,
+    Solid,
+    floor,
+    hull,
+    look,
+    order,
+    piece,
+    rotations,
+    slices,
+    solid,
+)
+from tamis.report.storyboard import instants, storyboard
+from tamis.report.style import COLOURS
+from tamis.types import Array
+
+UP = (1.0, 0.0, 0.0, 0.0)
+RNG = np.random.default_rng(6)
+
+
+def quaternion(axis: tuple[float, float, float], angle: float) -> Array:
+    unit = np.array(axis) / np.linalg.norm(axis)
+    return np.array([np.cos(angle / 2), *np.sin(angle / 2) * unit])
+
+
+def posed(positions: Array, quaternions: Array | tuple[float, ...] = UP) -> Array:
+    positions = np.atleast_2d(positions)
+    turned = np.broadcast_to(quaternions, (*positions.shape[:-1], 4))
+    return np.concatenate([positions, turned], axis=-1).astype(np.float32)
+
+
+def still(shapes: list[Shape], poses: Array, n: int = 2) -> Replay:
+    return Replay(tuple(shapes), np.arange(float(n)), np.repeat(poses[None], n, axis=0))
+
+
+def falling_box(n: int = 26) -> Replay:
+    t = np.linspace(0.0, 1.0, n)
+    poses = np.stack([posed(np.array([[0, 0, 0], [0.2 * s, 0, 1.1 - s]])) for s in t])
+    shapes = (Shape("halfspace"), Shape("box", (0.3, 0.2, 0.2), "block"))
+    return Replay(shapes, t, poses, {"speed [m/s]": np.column_stack([np.full(n, np.nan), t])})
+
+
+def wall(columns: int, courses: int) -> tuple[list[Shape], Array]:
+    places = [(0.4 * i + 0.2 * (k % 2), 0.0, 0.1 + 0.2 * k) for k in range(courses) for i in range(columns)]
+    return [Shape("box", (0.4, 0.2, 0.2), f"row {k % 2}") for k in range(len(places))], posed(
+        np.array(places)
+    )
+
+
+def polygons(figure: Figure, frame: int) -> PolyCollection:
+    found = [c for c in figure.axes[frame].collections if isinstance(c, PolyCollection)]
+    assert len(found) == 1
+    return found[0]
+
+
+def corners(figure: Figure, frame: int) -> Array:
+    return np.vstack([path.vertices for path in polygons(figure, frame).get_paths()])
+
+
+# what hides what
+
+
+def nearest_by_rays(parts: list[Solid], poses: Array, at: Array) -> Array:
+    """Return which box a line of sight meets first at each point of the picture, -1 for none; exact."""
+    turn = rotations(poses[:, 3:].astype(float))
+    start = at @ CAMERA[:2] + 100.0 * CAMERA[2]  # far on the viewer's side
+    first = np.full(len(at), np.inf)
+    found = np.full(len(at), -1)
+    for i, part in enumerate(parts):
+        origin = (start - poses[i, :3]) @ turn[i]
+        way = -CAMERA[2] @ turn[i]
+        half = part.points.max(axis=0)
+        with np.errstate(divide="ignore"):
+            enter, leave = np.sort([(-half - origin) / way, (half - origin) / way], axis=0)
+        near, far = enter.max(axis=1), leave.min(axis=1)
+        hit = (near < far) & (near < first)
+        first[hit], found[hit] = near[hit], i
+    return found
+
+
+def painted_last(parts: list[Solid], poses: Array, sequence: list[int], at: Array) -> Array:
+    """Return which box is painted last at each point of the picture."""
+    seen = look(parts, poses)
+    found = np.full(len(at), -1)
+    for i in sequence:
+        outline = hull(seen.points[i, :, :2])
+        edges = np.roll(outline, -1, axis=0) - outline
+        away = at[:, None] - outline
+        inside = (edges[:, 0] * away[..., 1] > edges[:, 1] * away[..., 0]).all(axis=1)
+        found[inside] = i
+    return found
+
+
+def loose_boxes() -> tuple[list[Shape], Array]:
+    grid = np.stack(np.meshgrid(*[np.arange(4.0)] * 3), axis=-1).reshape(-1, 3)
+    turned = RNG.normal(size=(len(grid), 4))
+    turned /= np.linalg.norm(turned, axis=1)[:, None]
+    sizes = RNG.uniform(0.15, 0.5, size=(len(grid), 3))  # diagonals below 0.87, so that boxes cannot touch
+    return [Shape("box", tuple(s)) for s in sizes], posed(grid, turned)
+
+
+def plank_and_blocks() -> tuple[list[Shape], Array]:
+    shapes = [Shape("box", (4.0, 0.3, 0.1))] + [Shape("box", (0.3, 0.3, 0.3))] * 4
+    return shapes, posed(
+        np.array([[0, 0, 0], [-1.8, 0, 0.2], [1.8, 0.3, 0.1], [-1.8, -0.3, 0], [1.7, 0, -0.2]])
+    )
+
+
+@pytest.mark.parametrize("scene", [lambda: wall(7, 6), loose_boxes, plank_and_blocks])
+def test_the_painted_picture_is_what_rays_of_sight_meet(scene) -> None:
+    shapes, poses = scene()
+    parts = [solid(shape) for shape in shapes]
+    seen = look(parts, poses)
+    low, high = seen.low.min(axis=0)[:2], seen.high.max(axis=0)[:2]
+    at = RNG.uniform(low, high, size=(4000, 2))
+    truth = nearest_by_rays(parts, poses, at)
+    np.testing.assert_array_equal(painted_last(parts, poses, order(parts, seen), at), truth)
+    by_depth = [int(i) for i in np.argsort(seen.points[..., 2].mean(axis=1))]
+    if scene is not loose_boxes:  # the rule that would be simpler is not good enough
+        assert (painted_last(parts, poses, by_depth, at) != truth).any()
+
+
+def test_shapes_of_other_kinds_rest_on_each_other_in_order() -> None:
+    shapes = [
+        Shape("box", (3.0, 0.5, 0.1)),
+        Shape("sphere", (0.2,)),
+        Shape("cylinder", (0.2, 0.4)),
+        Shape("capsule", (0.2, 0.3)),
+    ]
+    places = np.array([[0, 0, 0.05], [-1.3, 0.1, 0.3], [0.0, 0.1, 0.3], [-0.6, 0.1, 0.45]])
+    parts = [solid(shape) for shape in shapes]
+    assert order(parts, look(parts, posed(places)))[0] == 0
+    places[1:, 2] = [-0.2, -0.2, -0.35]  # hanging below it
+    assert order(parts, look(parts, posed(places)))[-1] == 0
+
+
+def test_a_ring_of_shapes_that_hide_each_other_is_cut() -> None:
+    places, turned = (
+        [],
+        [],
+    )  # a triangle of planks in the plane of the picture, each with one end over the next
+    for k in range(3):
+        around = Rotation.from_euler("z", 120 * k, degrees=True)
+        x, y, z, w = (Rotation.from_matrix(CAMERA.T) * around * Rotation.from_euler("y", -0.2)).as_quat()
+        places.append(CAMERA.T @ around.apply([0.0, -0.3, 0.0]))
+        turned.append([w, x, y, z])
+    parts = [solid(Shape("box", (1.6, 0.1, 0.05)))] * 3
+    seen = look(parts, posed(np.array(places), np.array(turned)))
+    ends = seen.points[..., 2].max(axis=1)
+    np.testing.assert_allclose(ends, ends[0], rtol=1e-6)  # none is nearer than the others; single precision
+    pairs = [
+        order(parts[:2], look(parts[:2], posed(np.array(places)[[a, b]], np.array(turned)[[a, b]])))
+        for a, b in ((0, 1), (1, 2), (2, 0))
+    ]
+    assert pairs == [[1, 0]] * 3
+    assert sorted(order(parts, seen)) == [0, 1, 2]
+
+
+def test_a_bar_through_a_plate_is_seen_on_both_sides_and_the_hole_on_the_plate() -> None:
+    across = quaternion((1, 0, 0), np.pi / 2)  # along y, away from the viewer
+    bar = slices(solid(Shape("cylinder", (0.05, 1.0))))
+    assert len(bar) == 20 and sum(len(part.faces) - 32 for part in bar) == 2  # the two ends are kept
+    parts = [solid(Shape("box", (0.5, 0.2, 0.5))), solid(Shape("ring", (0.1,))), *bar]
+    turned = np.array([UP, *[across] * 21])
+    sequence = order(parts, look(parts, posed(np.zeros((22, 3)), turned)))
+    plate = sequence.index(0)
+    assert sequence.index(1) > plate
+    y = np.array([rotations(across)[1] @ part.points.mean(axis=0) for part in bar])
+    later = np.array([sequence.index(2 + k) > plate for k in range(20)])
+    assert later[y < -0.1].all() and not later[y > -0.09].any()
+
+
+def test_a_crowd_is_painted_by_depth() -> None:
+    parts = [solid(Shape("sphere", (0.1,)))] * 4100
+    seen = look(parts, posed(RNG.uniform(size=(4100, 3))))
+    np.testing.assert_array_equal(order(parts, seen), np.argsort(seen.points[:, 0, 2]))
+
+
+# geometry
+
+
+def test_the_camera_sees_x_to_the_right_and_z_up() -> None:
+    np.testing.assert_allclose(CAMERA @ CAMERA.T, np.eye(3), atol=1e-15)  # a rotation, to round-off
+    assert np.linalg.det(CAMERA) > 0
+    assert CAMERA[0, 0] > 0.9 and CAMERA[0, 2] == 0 and CAMERA[1, 2] > 0.9
+    assert CAMERA[2, 1] < 0 < CAMERA[2, 2]  # from the front and above
+
+
+def test_quaternions_turn_as_they_say() -> None:
+    quarter = rotations(quaternion((0, 0, 1), np.pi / 2))
+    np.testing.assert_allclose(quarter @ [1, 0, 0], [0, 1, 0], atol=1e-15)
+
+
+def test_faces_look_outward_whichever_way_they_are_listed() -> None:
+    points = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1.0]])
+    faces = ((0, 1, 2), (0, 1, 3), (0, 2, 3), (1, 2, 3))
+    diagonal = 3**-0.5
+    wanted = [[0, 0, -1], [0, -1, 0], [-1, 0, 0], [diagonal] * 3]
+    for listed in (faces, tuple(face[::-1] for face in faces)):
+        made = solid(Shape("convex", points=points, faces=listed))
+        np.testing.assert_allclose(made.normals, wanted, atol=1e-15)
+    assert len(solid(Shape("box", (1, 2, 3))).axes) == 3
+    assert solid(Shape("box", (2, 4, 4))).reach == 3.0
+    assert solid(Shape("capsule", (0.5, 2.0))).reach == 1.5
+
+
+def test_hull_drops_what_is_inside_or_in_line() -> None:
+    square = np.array([[0, 0], [1, 0], [1, 1], [0, 1.0]])
+    inside = np.array([[0.5, 0.0], [0.5, 0.5], [1, 0.3]])
+    np.testing.assert_array_equal(hull(np.vstack([inside, square])), square)
+
+
+def test_half_spaces_cut_each_other_and_show_their_free_side_only() -> None:
+    around = np.array([[-1.0, -1, 0], [1, 1, 1]])
+    ground = floor(posed(np.zeros(3))[0])
+    wall_at_0 = floor(posed(np.zeros(3), quaternion((0, 1, 0), np.pi / 2))[0])  # free where x > 0
+    whole, half = piece(ground, around, 0.5, []), piece(ground, around, 0.5, [wall_at_0])
+    assert whole is not None and half is not None
+    np.testing.assert_allclose(np.ptp(whole @ [1, 0]), 3 * (CAMERA[0, 0] + CAMERA[0, 1]))
+    np.testing.assert_allclose(np.ptp(half @ [1, 0]), 1.5 * CAMERA[0, 0] + 3 * CAMERA[0, 1])
+    assert piece(wall_at_0, around, 0.5, []) is not None
+    ceiling = floor(posed(np.zeros(3), quaternion((1, 0, 0), np.pi))[0])
+    assert piece(ceiling, around, 0.5, []) is None
+
+
+# the figure
+
+
+def test_instants_are_equally_spaced_with_both_ends() -> None:
+    assert instants(np.linspace(0, 1, 26)) == [0, 5, 10, 15, 20, 25]
+    assert instants(np.array([0.0, 0.1, 0.2, 0.9, 1.0])) == [
+        0,
+        2,
+        3,
+        4,
+    ]  # unevenly sampled: in time, not in number
+    assert instants(np.array([3.0])) == [0]
+
+
+def test_six_frames_with_time_and_unit_one_camera_and_equal_aspect() -> None:
+    figure = storyboard(falling_box(), "nscd.fall: h = 1")
+    frames = figure.axes[:6]
+    assert [ax.texts[0].get_text() for ax in frames] == [f"t = {k / 5:.1f} s" for k in range(6)]
+    assert figure.texts[0].get_text() == "nscd.fall: h = 1"
+    assert len({(ax.get_xlim(), ax.get_ylim()) for ax in frames}) == 1
+    for ax in frames:
+        width, height = figure.get_size_inches() * ax.get_position().size
+        scale = [width / np.ptp(ax.get_xlim()), height / np.ptp(ax.get_ylim())]
+        assert scale[0] == pytest.approx(scale[1], rel=1e-9)
+
+
+def test_everything_is_inside_the_picture_at_every_instant() -> None:
+    replay = falling_box()
+    figure = storyboard(replay, "fall")
+    for k in range(6):
+        found = corners(figure, k)
+        ax = figure.axes[k]
+        assert ax.get_xlim()[0] < found[:, 0].min() and found[:, 0].max() < ax.get_xlim()[1]
+        assert ax.get_ylim()[0] < found[:, 1].min() and found[:, 1].max() < ax.get_ylim()[1]
+
+
+def test_a_fall_of_one_metre_is_one_metre_seen_from_above() -> None:
+    figure = storyboard(falling_box(), "fall")
+    tops = [path.vertices.mean(axis=0) for k in (0, 5) for path in polygons(figure, k).get_paths()[-1:]]
+    drop = tops[1] - tops[0]
+    # single precision of poses around 1 m leaves some 1e-7
+    np.testing.assert_allclose(drop, [0.2, 0, -1.0] @ CAMERA[:2].T, atol=1e-6)
+    assert abs(CAMERA[1, 2] - np.cos(ELEVATION)) < 1e-15
+
+
+def test_what_is_drawn_of_a_box_on_the_ground() -> None:
+    figure = storyboard(falling_box(), "fall")
+    assert len(polygons(figure, 0).get_paths()) == 1 + 1 + 3  # ground, shadow, three faces
+    assert len(polygons(figure, 5).get_paths()) == 1 + 1 + 1 + 3  # it moved: a rim
+
+
+def test_what_moved_is_stronger_and_rimmed() -> None:
+    shapes, poses = wall(4, 3)
+    moved = np.repeat(poses[None], 3, axis=0)
+    moved[1, 5, 1] += 0.02  # less than a tenth of its diagonal
+    moved[2, 5, 1] += 0.2
+    moved[2, 6, 3:] = quaternion((0, 0, 1), 0.3)
+    figure = storyboard(Replay(tuple(shapes), np.arange(3.0), moved), "wall")
+    counts = [len(polygons(figure, k).get_paths()) for k in range(3)]
+    assert counts[0] == counts[1] == 12 * 3 and counts[2] == 12 * 3 + 2
+    widths = [np.unique(polygons(figure, k).get_linewidths()) for k in range(3)]
+    assert len(widths[1]) == 1 and widths[2].max() > 2 * widths[1].max()
+    palest = [polygons(figure, k).get_facecolors()[:, :3].min() for k in range(3)]
+    assert palest[2] < palest[1] == palest[0]
+
+
+def test_a_turn_of_either_sign_of_the_quaternion_is_the_same() -> None:
+    poses = np.repeat(posed(np.zeros(3))[None], 2, axis=0)
+    poses[1, :, 3:] *= -1.0
+    figure = storyboard(Replay((Shape("box", (1, 1, 1)),), np.arange(2.0), poses), "box")
+    assert len(polygons(figure, 1).get_paths()) == 3
+
+
+def test_groups_have_the_colours_of_the_legend() -> None:
+    shapes = [Shape("sphere", (0.1,), f"group {k}") for k in range(8)]
+    figure = storyboard(still(shapes, posed(np.arange(24.0).reshape(8, 3))), "groups")
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == [f"group {k}" for k in range(8)]
+    colours = [handle.get_facecolor()[:3] for handle in legend.get_patches()]
+    assert colours[:6] == [to_rgb(c) for c in COLOURS] and len(set(colours)) == 8
+    many = [Shape("sphere", (0.1,), f"group {k}") for k in range(12)]
+    figure = storyboard(still(many, posed(np.arange(36.0).reshape(12, 3))), "groups")
+    assert figure.legends[0].get_texts()[-1].get_text() == "and 3 more"
+    assert not storyboard(falling_box(), "one group").legends
+
+
+def test_a_field_colours_and_has_a_bar() -> None:
+    figure = storyboard(falling_box(), "fall", field="speed")
+    bar = figure.axes[-1]
+    assert bar.get_xlabel() == "speed [m/s]" and bar.get_xlim() == (0.0, 1.0)
+    first, last = (polygons(figure, k).get_facecolors()[-3:, :3] for k in (0, 5))
+    assert (first.sum(axis=1) > last.sum(axis=1)).all()  # little is light
+    with pytest.raises(StudyError, match='no field "sped"; did you mean'):
+        storyboard(falling_box(), "fall", field="sped")
+    with pytest.raises(StudyError, match="none is defined here"):
+        storyboard(still([Shape("sphere", (1.0,))], posed(np.zeros(3))), "ball", field="speed")
+
+
+def test_a_shape_without_the_field_is_grey_and_a_constant_field_is_no_accident() -> None:
+    replay = still([Shape("box", (1, 1, 1))] * 2, posed(np.array([[0, 0, 0], [2, 0, 0.0]])))
+    field = {"force": np.array([[np.nan, 5.0]] * 2)}
+    figure = storyboard(Replay(replay.shapes, replay.times, replay.poses, field), "boxes", field="force")
+    grey = polygons(figure, 0).get_facecolors()[:3, :3]
+    assert (np.ptp(grey, axis=1) < 1e-12).all()
+    assert figure.axes[-1].get_xlim() == (5.0, 10.0)
+
+
+def test_the_scale_bar_is_as_long_as_it_says() -> None:
+    figure = storyboard(falling_box(), "fall")
+    foot = figure.axes[6]
+    line, label = foot.lines[0], foot.texts[0].get_text()
+    ax = figure.axes[0]
+    scale = figure.get_size_inches()[0] * ax.get_position().width / np.ptp(ax.get_xlim())
+    assert label.endswith(" m")
+    assert np.ptp(line.get_xdata()) / scale == pytest.approx(float(label.split()[0]), rel=1e-9)
+    inches = figure.get_size_inches()[0] * foot.get_position().width
+    assert np.ptp(foot.get_xlim()) == pytest.approx(inches, rel=1e-9)
+
+
+def test_a_huge_thing_at_rest_does_not_shrink_the_rest() -> None:
+    replay = falling_box()
+    poses = np.concatenate([replay.poses, np.repeat(posed(np.array([0, 0, -5.0]))[None], 26, axis=0)], axis=1)
+    shapes = (*replay.shapes, Shape("box", (100.0, 100.0, 10.0), "earth"))
+    small, large = storyboard(replay, "fall"), storyboard(Replay(shapes, replay.times, poses), "fall")
+    assert large.axes[0].get_xlim() == small.axes[0].get_xlim()
+    moving = Replay(shapes, replay.times, poses + np.where(np.arange(7) == 0, replay.times[:, None, None], 0))
+    assert np.ptp(storyboard(moving, "fall").axes[0].get_xlim()) > 100
+
+
+def test_fewer_instants_make_fewer_frames() -> None:
+    for n in (1, 2, 4):
+        figure = storyboard(falling_box(26 if n > 2 else 2) if n > 1 else still_box(), "fall")
+        frames = [ax for ax in figure.axes if ax.collections]
+        assert len(frames) == (6 if n > 2 else n)
+    assert still_box().times.tolist() == [0.0]
+
+
+def still_box() -> Replay:
+    return still([Shape("box", (1, 1, 1))], posed(np.zeros(3)), n=1)
+
+
+def test_nothing_but_half_spaces_is_refused() -> None:
+    with pytest.raises(StudyError, match="nothing but half-spaces"):
+        storyboard(still([Shape("halfspace")], posed(np.zeros(3))), "empty")
+
+
+@pytest.mark.parametrize(
+    ("end", "stamps"),
+    [(2.0, ["t = 0.0 s", "t = 0.4 s"]), (5e-3, ["t = 0 ms", "t = 1 ms"]), (1e-5, ["t = 0 µs", "t = 2 µs"])],
+)
+def test_short_times_have_small_units(end: float, stamps: list[str]) -> None:
+    replay = falling_box()
+    figure = storyboard(Replay(replay.shapes, replay.times * end, replay.poses), "fall")
+    assert [ax.texts[0].get_text() for ax in figure.axes[:2]] == stamps
+
+
+def every_kind() -> Replay:
+    faces = ((0, 1, 2), (0, 1, 3), (0, 2, 3), (1, 2, 3))
+    shapes = (
+        Shape("halfspace", group="ground"),
+        Shape("sphere", (0.2,), "a ball with a long name that does not fit"),
+        Shape("box", (0.3, 0.3, 0.3), "box"),
+        Shape("cylinder", (0.1, 0.4), "bar"),
+        Shape("capsule", (0.1, 0.4), "pill"),
+        Shape("convex", (), "stone", 0.3 * np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1.0]]), faces),
+        Shape("ring", (0.15,), "box"),
+        Shape("halfspace", group="wall"),
+        Shape("sphere", (0.1,), "another ball"),
+        Shape("sphere", (0.1,), "a third ball"),
+    )
+    t = np.linspace(0.0, 1.0, 6)
+    poses = np.zeros((6, len(shapes), 7))
+    for k in range(6):
+        poses[k] = posed(np.column_stack([0.6 * np.arange(10), 0.1 * np.arange(10), np.full(10, 0.5 + t[k])]))
+        poses[k, :, 3:] = quaternion((1, 1, 0), 2 * t[k])
+    poses[:, 0] = posed(np.zeros(3))
+    poses[:, 7] = posed(np.array([-1.0, 0, 0]), quaternion((0, 1, 0), np.pi / 2))
+    return Replay(shapes, t, poses, {"kinetic energy [J]": poses[..., 2]})
+
+
+@pytest.mark.parametrize("field", [None, "kinetic energy"])
+@pytest.mark.parametrize("columns", [2, 3, 6])
+def test_no_frames_or_words_overlap_and_none_leaves_the_page(columns: int, field: str | None) -> None:
+    figure = storyboard(every_kind(), "a title as long as a list of inputs is, h = 1, " * 5, columns, field)
+    drawing = FigureCanvasAgg(figure)
+    drawing.draw()
+    frames = [ax.get_position() for ax in figure.axes if ax.collections]
+    assert len(frames) == 6
+    assert not any(a.overlaps(b) for a, b in combinations(frames, 2))
+    words = [text for ax in figure.axes for text in ax.texts if text.get_text()] + list(figure.texts)
+    words += [text for legend in figure.legends for text in legend.get_texts()]
+    words += [label for ax in figure.axes[7:] for label in (ax.xaxis.label, *ax.get_xticklabels())]
+    boxes = [word.get_window_extent() for word in words]
+    inside = figure.bbox
+    for word, box in zip(words, boxes, strict=True):
+        assert inside.x0 <= box.x0 and box.x1 <= inside.x1, word.get_text()
+        assert inside.y0 <= box.y0 and box.y1 <= inside.y1, word.get_text()
+    for (a, first), (b, second) in combinations(zip(words, boxes, strict=True), 2):
+        assert not first.overlaps(second), f"{a.get_text()} over {b.get_text()}"
+    for word, box in zip(words, boxes, strict=True):
+        for frame in frames:
+            assert not frame.transformed(figure.transSubfigure).overlaps(box), word.get_text()
+
+
+def test_three_hundred_boxes_take_less_than_three_seconds() -> None:
+    shapes, poses = wall(20, 15)
+    drift = np.linspace(0, 0.5, 6)[:, None, None] * RNG.uniform(size=(1, 300, 3))
+    moving = np.concatenate([poses[None, :, :3] + drift, np.repeat(poses[None, :, 3:], 6, axis=0)], axis=-1)
+    replay = Replay(tuple(shapes), np.arange(6.0), moving)
+    start = time.process_time()
+    FigureCanvasAgg(storyboard(replay, "wall")).draw()
+    assert time.process_time() - start < 3.0  # the budget; some 0.9 s on one slow core
