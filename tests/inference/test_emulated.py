@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -251,6 +252,34 @@ def test_trajectories_that_carry_too_little_say_so() -> None:
     drawn = emulated.surrogate.draw(20, rng(1), np.array([[0.5, 0.45]]))
     with pytest.warns(TamisWarning, match=r"have \d+% of the surrogate's variance.*add runs"):
         assert module._carried(emulated, drawn, rng(2).random((100, 2))) < 0.5
+
+
+def test_only_chains_that_do_not_mix_are_said_not_to(tmp_path: Any) -> None:
+    """What else is said while they walk reaches the user in its own words."""
+    (tmp_path / "checkpoint.npz").write_text("torn")
+
+    def tell(event: Any) -> None:
+        warnings.warn("the disk is almost full", UserWarning, stacklevel=1)
+
+    def sample(draws: int) -> list[str]:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            mct(
+                box(2),
+                rough(),
+                trajectories=3,
+                draws=draws,
+                rng=rng(7),
+                checkpoint=tmp_path / "checkpoint.npz",
+                progress=tell,
+            )
+        return list(dict.fromkeys(str(w.message) for w in caught))
+
+    torn, full = sample(600)
+    assert "cannot be read" in torn and full == "the disk is almost full"
+    told = sample(20)  # far too few
+    assert [text for text in told if "did not mix" in text] == [told[-1]]
+    assert told[-1].startswith("the sampler did not mix on all trajectories of the log-likelihood (rhat")
 
 
 # interruptions

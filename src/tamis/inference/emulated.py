@@ -45,7 +45,7 @@ from scipy.special import ndtri
 from tamis.design import sobol
 from tamis.errors import StudyError, TamisWarning
 from tamis.inference import diagnostics
-from tamis.inference.metropolis import metropolis
+from tamis.inference.metropolis import UNMIXED, metropolis, mixed
 from tamis.inference.posterior import Posterior
 from tamis.inference.tmcmc import tmcmc
 from tamis.space import Space
@@ -200,8 +200,8 @@ def mct(
     region = explore(emulated, generators[1])
     drawn = emulated.surrogate.draw(trajectories, generators[2], region.points)
     start = _starts(drawn(region.pool) - region.height, generators[3])
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", TamisWarning)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=UNMIXED, category=TamisWarning)  # told below
         found = metropolis(
             space,
             lambda x: drawn.each(space.to_unit(x)),
@@ -213,7 +213,7 @@ def mct(
             start=space.from_unit(region.pool[start]),
             groups=trajectories,
         )
-    if caught:
+    if not mixed(found.diagnostics["rhat"], found.diagnostics["ess"]):
         text = "the sampler did not mix on all trajectories of the log-likelihood (rhat {:.3g}, {:.0f} effective draws "
         text += "in the worst); raise draws (now {}), or give the surrogate more runs near the posterior"
         worst = found.diagnostics["rhat"].max(), found.diagnostics["ess"].min(), draws

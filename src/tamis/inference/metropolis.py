@@ -51,6 +51,7 @@ _HISTORY = 4096  # points, at most, to which proposals are fitted
 _STARTS = 4000  # points of the prior, at least, that are tried before the likelihood is called zero
 _STEERING = 3.0, 0.6  # gain of the k-th correction of the scale: the first over k to the power of the second
 _RHAT, _ESS = 1.05, 100.0  # beyond which the user is told
+UNMIXED = "the sampler did not mix"  # how that begins
 
 Propose = Callable[[mixture.Mixture, Array, Generator], Array]
 
@@ -322,18 +323,24 @@ def _check(space: Space, chains: int, draws: int, groups: int, start: Array | No
         )
 
 
+def mixed(rhat: Array, ess: Array) -> bool:
+    """Say whether chains agree and their draws are worth enough, from both figures of every parameter."""
+    return bool(rhat.max() <= _RHAT and ess.min() >= _ESS)  # not where one is NaN: nothing has moved
+
+
 def _warn(rhat: Array, ess: Array, draws: int, groups: int) -> None:
     """Tell the user of what makes the result doubtful."""
+    if mixed(rhat, ess):
+        return
     worries = []
-    if not rhat.max() <= _RHAT:  # NaN included: nothing has moved
+    if not rhat.max() <= _RHAT:
         worries.append(f"the chains disagree (rhat {rhat.max():.3g}, should be below {_RHAT:g})")
     if not ess.min() >= _ESS:
         worries.append(f"the draws are worth {ess.min():.0f} independent ones only")
-    if worries:
-        where = " in the worst group" if groups > 1 else ""
-        warnings.warn(
-            f"the sampler did not mix: {' and '.join(worries)}{where}; raise draws (now {draws}), and if that does "
-            "not help look at the noise: errors far below the model's own make a posterior that no chain can enter",
-            TamisWarning,
-            stacklevel=4,
-        )
+    where = " in the worst group" if groups > 1 else ""
+    warnings.warn(
+        f"{UNMIXED}: {' and '.join(worries)}{where}; raise draws (now {draws}), and if that does "
+        "not help look at the noise: errors far below the model's own make a posterior that no chain can enter",
+        TamisWarning,
+        stacklevel=4,
+    )
