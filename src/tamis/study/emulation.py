@@ -1,8 +1,9 @@
 """The surrogate of a study: fitted to the runs of its design, scored, and given more runs where it asks for them.
 
-The one loop of the whole pipeline is here: fit, score, choose points, run the simulator there, fit again, until
-the score or the budget is reached. Every choice follows from the seed and the runs, and runs stay in the store, so
-an interrupted loop goes over its rounds again without a single simulation and ends with the same bytes.
+The one loop of the whole pipeline is here, in `enriched`, whatever the surrogate is of: fit, score, choose points, run
+the simulator there, fit again, until the score or the budget is reached. Every choice follows from the seed and the
+runs, and runs stay in the store, so an interrupted loop goes over its rounds again without a single simulation and
+ends with the same bytes.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +27,7 @@ from tamis.inference.tmcmc import tmcmc
 from tamis.study.artifacts import Emulation, Influence, load_records, save_records
 from tamis.study.build import Study
 from tamis.study.context import Context, design_points
-from tamis.study.layout import Block, layout, size
+from tamis.study.layout import Block, layout, places
 from tamis.study.reader import applies, emulates_loglike, emulates_observables
 from tamis.study.series import Series
 from tamis.surrogates.base import Surrogate
@@ -44,6 +45,7 @@ _CONSTANT = 1e-24  # of its mean square, below which the variance of a number is
 
 
 Labelled = TypeVar("Labelled", Emulation, Influence)
+Fitted = TypeVar("Fitted", bound=Surrogate)
 
 
 @dataclass(frozen=True)
@@ -73,9 +75,14 @@ def _runs(u: Array, observed: list[tuple[Array, Mask]]) -> Runs:
     return Runs(u, np.where(good, np.hstack([y for y, _ in observed]), np.nan), good)
 
 
+def designed(study: Study) -> list[Series]:
+    """Return the series that are run at the design, whose numbers stand side by side in `Runs`."""
+    return [series for series in study.series if series.designed]
+
+
 def blocks(study: Study) -> list[Block]:
     """Return the observations that the surrogate gives."""
-    return layout([s for s in study.series if s.designed], study.simulator)
+    return layout(designed(study), study.simulator)
 
 
 def calibrated(study: Study) -> NDArray[np.int64]:
@@ -132,44 +139,76 @@ def _fitter(study: Study, rng: Generator) -> Callable[[Array, Array], Surrogate]
     return krige
 
 
-def run_surrogate(context: Context) -> None:
-    """Fit, enrich if asked, and leave the surrogate with the record of its score."""
+@dataclass(frozen=True)
+class Round(Generic[Fitted]):
+    """One round of enrichment: a surrogate of the runs so far, its scores, and where it may ask for more."""
+
+    surrogate: Fitted
+    u: Array  # (n, d), the runs it was fitted to
+    y: Array  # (n, m)
+    scores: Sequence[float]  # all of which are to reach what the study asks for
+    measure: str  # what they are, for the news
+    candidates: Callable[[str], Array] | None = None  # for the next points; None if none are asked for
+
+
+@dataclass(frozen=True)
+class Enriched(Generic[Fitted]):
+    """The surrogate of the last round, and how it came about."""
+
+    surrogate: Fitted
+    runs: Runs
+    growth: Array  # (rounds, scores, 2), number of runs and score
+    added: Any  # (experiments, runs), keys of the runs beyond the design
+
+
+def enriched(context: Context, one_round: Callable[[Runs, int], Round[Fitted]]) -> Enriched[Fitted]:
+    """Fit a surrogate to the design and, if asked, run the simulator where it says until it is good enough.
+
+    ``one_round`` is given the runs and the number of the round.
+    """
     study = context.study
     table = study.settings.surrogate.enrich
     runs = design_runs(study)
-    first, keys = len(runs.u), []
+    first, keys = len(runs.u), [np.empty((len(study.experiments), 0), dtype="U1")]
     growth: list[list[list[float]]] = []
     while True:
-        turn = len(growth)
-        model = fit(study, runs, context.rng("surrogate", turn), context.progress)
-        scores = [_score(block, runs, model) for block in blocks(study)]
-        growth.append([[len(runs.u), q2] for q2 in scores])
-        worst = min(scores)
+        last = one_round(runs, len(growth))
+        growth.append([[len(runs.u), score] for score in last.scores])
+        worst = min(last.scores)
         spent = (len(runs.u) - first) // study.settings.replicates
         if table is None or spent >= table.budget or worst >= table.q2:
             break
-        context.progress(
-            Event("enrichment", spent, table.budget, {"Q2": worst, "asked for": float(table.q2)})
-        )
-        candidates = _candidates(study, model, table.where, context.rng("surrogate", turn, 1))
+        told = {last.measure: worst, "asked for": float(table.q2)}
+        context.progress(Event("enrichment", spent, table.budget, told))
+        assert last.candidates is not None
         n = min(table.batch, table.budget - spent)
-        chosen = enrich(model, runs.u, runs.y, candidates, n, criterion=table.where)
-        new_keys, more = run_at(context, chosen)
+        candidates = last.candidates(table.where)
+        chosen = enrich(last.surrogate, last.u, last.y, candidates, n, criterion=table.where)
+        new_keys, more = _run_at(context, chosen)
         keys.append(new_keys)
         runs = runs.joined(more)
-    say_if_short(study, worst, len(runs.u) - first)
-    records = _records(study, runs, model, np.array(growth))
-    added = np.hstack(keys) if keys else np.empty((len(study.experiments), 0), dtype="U1")
-    save_arrays(study.results / "surrogate.npz", {**model.arrays(), **vars(runs), "added": added})
-    save_records(study.results / "emulation.npz", records)
-
-
-def say_if_short(study: Study, worst: float, added: int) -> None:
-    """Warn that the enrichment has spent its runs without reaching the score asked for."""
-    table = study.settings.surrogate.enrich
     if table is not None and worst < table.q2:
-        text = f"Enrichment spent its {added} runs a test at a Q2 of {worst:.4f}, short of the {table.q2:g} asked for."
+        spent = len(runs.u) - first
+        text = f"Enrichment spent its {spent} runs a test at a Q2 of {worst:.4f}, short of the {table.q2:g} asked for."
         warnings.warn(text, TamisWarning, stacklevel=2)
+    return Enriched(last.surrogate, runs, np.array(growth), np.hstack(keys))
+
+
+def run_surrogate(context: Context) -> None:
+    """Fit, enrich if asked, and leave the surrogate with the record of its score."""
+    study = context.study
+
+    def one_round(runs: Runs, turn: int) -> Round[Joined]:
+        model = fit(study, runs, context.rng("surrogate", turn), context.progress)
+        scores = [_score(block, runs, model) for block in blocks(study)]
+        rng = context.rng("surrogate", turn, 1)
+        return Round(model, runs.u, runs.y, scores, "Q2", lambda where: _candidates(study, model, where, rng))
+
+    found = enriched(context, one_round)
+    arrays = {**found.surrogate.arrays(), **vars(found.runs), "added": found.added}
+    save_arrays(study.results / "surrogate.npz", arrays)
+    records = _records(study, found.runs, found.surrogate, found.growth)
+    save_records(study.results / "emulation.npz", records)
 
 
 def _candidates(study: Study, model: Joined, where: str, rng: Generator) -> Array:
@@ -185,7 +224,7 @@ def _candidates(study: Study, model: Joined, where: str, rng: Generator) -> Arra
     return np.unique(space.to_unit(x), axis=0)
 
 
-def run_at(context: Context, u: Array) -> tuple[Any, Runs]:
+def _run_at(context: Context, u: Array) -> tuple[Any, Runs]:
     """Run the simulator of every experiment at new points; return the keys (experiments, runs) and the runs."""
     study = context.study
     asked = [inputs for i in range(len(study.experiments)) for inputs in design_points(study, u, i)]
@@ -270,15 +309,11 @@ def _method(model: Joined, column: int) -> str:
 
 def emulated(study: Study, series: Series, model: Joined) -> list[tuple[Experiment, Emulated]]:
     """Return the surrogate as the forward model of each experiment of a series."""
-    start = 0
-    found = []
-    for one in study.series:
-        for experiment in one.experiments if one.designed else ():
-            m = size(experiment.observations)
-            if one is series:
-                found.append((experiment, Emulated(study.model_space, model, slice(start, start + m))))
-            start += m
-    return found
+    return [
+        (experiment, Emulated(study.model_space, model, columns))
+        for one, experiment, columns in places(designed(study))
+        if one is series
+    ]
 
 
 def terms(

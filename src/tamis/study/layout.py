@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.experiment import Observation
+from tamis.experiment import Experiment, Observation
 from tamis.simulation import Simulator
 from tamis.study.series import Series
 from tamis.types import Array
@@ -47,6 +47,16 @@ def layout(series: Sequence[Series], simulator: Simulator) -> list[Block]:
             )
         start += sum(size(e.observations) for e in one.experiments)
     return blocks
+
+
+def places(series: Sequence[Series]) -> Iterator[tuple[Series, Experiment, slice]]:
+    """Walk over the experiments of several series, saying which columns hold the numbers of each."""
+    start = 0
+    for one in series:
+        for experiment in one.experiments:
+            stop = start + size(experiment.observations)
+            yield one, experiment, slice(start, stop)
+            start = stop
 
 
 def size(observations: Sequence[Observation]) -> int:

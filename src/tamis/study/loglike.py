@@ -19,8 +19,8 @@ from tamis.inference.posterior import Posterior
 from tamis.study.artifacts import Emulation, save_records
 from tamis.study.build import Study
 from tamis.study.context import Context
-from tamis.study.emulation import Runs, design_runs, run_at, say_if_short
-from tamis.surrogates.enrich import enrich
+from tamis.study.emulation import Enriched, Round, Runs, designed, enriched
+from tamis.study.layout import places
 from tamis.surrogates.kriging import Kriging
 from tamis.types import Array, Event, Gauss
 
@@ -31,36 +31,22 @@ _FUNCTIONS, _DRAWS = 20, 80  # of a sketch of the posterior
 def run_loglike(context: Context) -> None:
     """Fit, enrich if asked, and leave the surrogate of the log-likelihood with the record of its score."""
     study = context.study
-    table = study.settings.surrogate.enrich
-    runs = design_runs(study)
-    first, keys = len(runs.u), []
-    growth: list[tuple[int, float]] = []
-    while True:
-        turn = len(growth)
+
+    def one_round(runs: Runs, turn: int) -> Round[Kriging]:
         context.progress(Event("surrogate", 0, 1))
-        values = log_likelihoods(study, runs)
-        model = _fit(context, runs, values, turn)
-        if table is None:
-            growth.append((len(runs.u), float(model.surrogate.score.q2[0])))
-            break
+        model = _fit(context, runs, log_likelihoods(study, runs), turn)
+        fitted = model.surrogate
+        if study.settings.surrogate.enrich is None:
+            return Round(fitted, fitted.u, fitted.y, [float(fitted.score.q2[0])], "Q2")
         drawn = _sketch(context, model, turn)
-        growth.append((len(runs.u), 1 - float(drawn.diagnostics["surrogate_share"].max())))
-        spent, known = (len(runs.u) - first) // study.settings.replicates, growth[-1][1]
-        if spent >= table.budget or known >= table.q2:
-            say_if_short(study, known, len(runs.u) - first)
-            break
-        told = {"due to data": known, "asked for": float(table.q2)}
-        context.progress(Event("enrichment", spent, table.budget, told))
+        known = 1 - float(drawn.diagnostics["surrogate_share"].max())
         candidates = np.unique(study.model_space.to_unit(drawn.flat), axis=0)
-        n = min(table.batch, table.budget - spent)
-        used = model.surrogate
-        chosen = enrich(used, used.u, used.y, candidates, n, criterion="posterior")
-        new_keys, more = run_at(context, chosen)
-        keys.append(new_keys)
-        runs = runs.joined(more)
-    added = np.hstack(keys) if keys else np.empty((len(study.experiments), 0), dtype="U1")
-    save_arrays(study.results / "surrogate.npz", {**model.surrogate.arrays(), **_named(runs), "added": added})
-    save_records(study.results / "emulation.npz", [_record(study, runs, values, model, np.array(growth))])
+        return Round(fitted, fitted.u, fitted.y, [known], "due to data", lambda _: candidates)
+
+    found = enriched(context, one_round)
+    arrays = {**found.surrogate.arrays(), **_named(found.runs), "added": found.added}
+    save_arrays(study.results / "surrogate.npz", arrays)
+    save_records(study.results / "emulation.npz", [_record(study, found)])
     context.progress(Event("surrogate", 1, 1))
 
 
@@ -89,17 +75,14 @@ def _named(runs: Runs) -> dict[str, Any]:
 def log_likelihoods(study: Study, runs: Runs) -> Array:
     """Return the log-likelihood of all calibrated data at each run of the design; -inf where one failed."""
     total = np.zeros(len(runs.u))
-    start = 0
-    for one in study.series:
-        for experiment in one.experiments if one.designed else ():
-            for observation, part in zip(experiment.observations, experiment.parts(), strict=True):
-                if one.use != "calibrate":
-                    continue
-                mean = runs.y[:, start + part.start : start + part.stop]
-                found = Gauss(mean, np.zeros_like(mean))
-                y = np.atleast_2d(observation.y)
-                total += observation.noise.loglike(y, found, {}, observation.coord)
-            start += experiment.parts()[-1].stop
+    for series, experiment, columns in places(designed(study)):
+        if series.use != "calibrate":
+            continue
+        answers = runs.y[:, columns]
+        for observation, part in zip(experiment.observations, experiment.parts(), strict=True):
+            mean = answers[:, part]
+            y = np.atleast_2d(observation.y)
+            total += observation.noise.loglike(y, Gauss(mean, np.zeros_like(mean)), {}, observation.coord)
     return np.where(np.isfinite(total), total, -np.inf)
 
 
@@ -119,24 +102,26 @@ def _fit(context: Context, runs: Runs, values: Array, turn: int) -> EmulatedLike
         return fit_loglike(context.study.space, runs.u, values, **options, rng=context.rng("surrogate", turn))
 
 
-def _record(study: Study, runs: Runs, values: Array, model: EmulatedLikelihood, growth: Array) -> Emulation:
+def _record(study: Study, found: Enriched[Kriging]) -> Emulation:
+    score = found.surrogate.score
+    values = log_likelihoods(study, found.runs)
     rows = np.flatnonzero(np.isfinite(values))
-    left_out = model.surrogate.score.residuals[:, :1]
+    left_out = score.residuals[:, :1]
     return Emulation(
         series="all tests",
         label=LABEL,
         xlabel="",
         ylabel=LABEL,
-        q2=float(model.surrogate.score.q2[0]),
+        q2=float(score.q2[0]),
         failed=len(values) - len(rows),
         worst=int(np.argmax(left_out[:, 0] ** 2)),
         method="kriging",
         x=np.zeros(1),
-        points=study.model_space.from_unit(runs.u[rows]),
+        points=study.model_space.from_unit(found.runs.u[rows]),
         simulated=values[rows, None],
         predicted=values[rows, None] - left_out,
-        q2_points=model.surrogate.score.q2[:1],
-        growth=growth,
+        q2_points=score.q2[:1],
+        growth=found.growth[:, 0],
     )
 
 

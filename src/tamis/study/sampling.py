@@ -23,7 +23,6 @@ from tamis.study.context import Context
 from tamis.study.emulation import calibrated, load_surrogate, terms
 from tamis.study.loglike import load_loglike
 from tamis.study.reader import applies, emulates_loglike
-from tamis.types import LogDensity
 
 _MOST_STORED = 100_000  # runs that sampling a simulator without a batch door may leave in the store
 
@@ -98,8 +97,14 @@ def _sample(context: Context, likelihood: Likelihood | EmulatedLikelihood, check
     return mct(study.space, likelihood, **sizes, **common)
 
 
-def _with_mode(posterior: Posterior, likelihood: LogDensity) -> Posterior:
-    """Climb from the best draw to the top of the posterior."""
-    mode, height = polish(posterior.space, likelihood, posterior.best())
+def _with_mode(posterior: Posterior, likelihood: Likelihood | EmulatedLikelihood) -> Posterior:
+    """Climb from the best draw to the top of the posterior.
+
+    A draw of a trajectory carries that trajectory's height, which says nothing of the predictor that is climbed.
+    """
+    start = posterior.best()
+    if isinstance(likelihood, EmulatedLikelihood):
+        start = posterior.flat[int(np.argmax(likelihood(posterior.flat) + posterior.log_prior.ravel()))]
+    mode, height = polish(posterior.space, likelihood, start)
     found = {**posterior.diagnostics, "mode": mode, "mode_log_density": np.array(height)}
     return replace(posterior, diagnostics=found)
