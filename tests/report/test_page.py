@@ -12,9 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tamis.report import write_report
+from tamis.report import page, write_report
+from tamis.report.blocks import Grid
 from tamis.report.references import beside, reference_grid
-from tamis.study.artifacts import Results
+from tamis.study.artifacts import IdentifiedError, Results
 from tests.report import samples
 
 VOID = {"meta", "br", "link", "img", "input", "hr", "path", "use", "rect", "polygon", "image"}
@@ -273,6 +274,23 @@ def test_many_panels_are_spread_over_figures(tmp_path: Path) -> None:
     panels = tuple(samples.sweep_panel(series=f"sweep {i}") for i in range(8))
     write_report(small(panels=panels), tmp_path / "report.html")
     assert sorted(p.stem for p in (tmp_path / "figures").iterdir()) == ["prediction-1", "prediction-2"]
+
+
+def test_errors_found_from_reference_tests_are_a_table() -> None:
+    assert not any(getattr(b, "name", "") == "errors" for b in page.data_and_model(samples.results()))
+    modes = (0.05, 0.02, 0.01, 0.004, 0.003, 0.002)
+    errors = (
+        IdentifiedError("drop-1.0", "z", "m", 0.03, modes, 0.012),
+        IdentifiedError("drop-2.0", "z", "m", 0.01, (), 0.0),
+    )
+    blocks = page.data_and_model(replace(samples.results(), errors=errors))
+    table = blocks[-1]
+    assert isinstance(table, Grid) and table.numbers is not None
+    first, second = ([cell.text for cell in row] for row in table.rows)
+    many = "0.0500, 0.0200, 0.0100, 0.00400 and 2 smaller"
+    assert first == ["drop-1.0", "z", "0.0300", "6", many, "0.0120", "m"]
+    assert second == ["drop-2.0", "z", "0.0100", "0", "none", "none", "m"]
+    assert ("drop-1.0", "z", "mode 2", 0.02, "m") in table.numbers.rows and len(table.numbers.rows) == 10
 
 
 def test_references_stand_beside_ours() -> None:

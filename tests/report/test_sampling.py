@@ -69,6 +69,18 @@ def test_ranks_are_those_within_a_trajectory():
     assert names == ["trajectories", "effective", "diagnostics"]
 
 
+@pytest.mark.parametrize(("carried", "shown"), [(0.93, 0.93), (1.04, 1.0)])
+def test_a_share_is_not_more_than_all(carried, shown):
+    """The variance of some trajectories may exceed the process's by chance."""
+    posterior = chains()
+    posterior = replace(posterior, diagnostics={**posterior.diagnostics, "carried": np.array(carried)})
+    table = next(b for b in sampler_blocks(posterior) if isinstance(b, Grid) and b.name == "diagnostics")
+    assert dict(table.numbers.rows)["carried"] == shown
+    assert any(
+        row[0].text.startswith("share of the surrogate's") and row[1].key == shown for row in table.rows
+    )
+
+
 def test_of_many_parameters_those_that_mixed_worst():
     posterior = chains()
     many = Posterior(

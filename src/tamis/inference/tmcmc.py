@@ -34,7 +34,6 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import ndtri
 
 from tamis.design import sobol
 from tamis.errors import StudyError, TamisWarning
@@ -147,7 +146,7 @@ def tmcmc(
 
 def init(target: LogDensity, n: int, d: int, rng: Generator) -> State:
     """Spread the first population evenly over the prior."""
-    z = ndtri(np.clip(sobol(n, d, rng), 2.0**-53, 1 - 2.0**-53))
+    z = scores.from_unit(sobol(n, d, rng))
     log_likelihood = target(z)
     if not np.isfinite(log_likelihood).any():
         raise StudyError(
@@ -302,10 +301,13 @@ def _memory(state: State) -> float:
 
 
 def _drift(state: State, fraction: float) -> float:
-    """Return the largest shift of a mean since the stage began, in standard errors of points just resampled."""
+    """Return the largest shift of a mean since the stage began, or began again, in standard errors.
+
+    A stage begins with points just resampled, of which a fraction is effective, and begins again with all of them.
+    """
     now = _features(state)
     shift, sd = np.abs(now.mean(axis=0) - state.start.mean(axis=0)), now.std(axis=0)
-    error = math.sqrt((1 + 1 / fraction) / len(now))
+    error = math.sqrt((1 + (1 / fraction if state.since == 0 else 1.0)) / len(now))
     return float(np.max(shift / np.where(sd > 0, sd, 1.0))) / error
 
 

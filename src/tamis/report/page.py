@@ -48,7 +48,9 @@ from tamis.types import Table
 
 if TYPE_CHECKING:
     from tamis.inference.posterior import Posterior
-    from tamis.study.artifacts import DesignRuns, Panel, Results
+    from tamis.study.artifacts import DesignRuns, IdentifiedError, Panel, Results
+
+_MODES = 4  # of an error, whose sizes are listed
 
 
 def write_report(results: Results, path: Path) -> None:
@@ -131,7 +133,7 @@ def data_and_model(results: Results) -> list[Block]:
     if any(p.residual.size for p in panels):
         caption += " Below, residuals in units of the total standard deviation; the shaded strip is ±2."
     blocks = panel_pictures("data", panels, caption)
-    return [*blocks, _coverage_grid("data-coverage", panels)]
+    return [*blocks, _coverage_grid("data-coverage", panels), *_error_blocks(results.errors)]
 
 
 def panel_pictures(name: str, panels: Sequence[Panel], caption: str) -> list[Block]:
@@ -166,6 +168,37 @@ def _coverage_grid(name: str, panels: Sequence[Panel]) -> Grid:
     ]
     columns = ("test", "observed", "measurements", "inside the 90 % band", "failed draws")
     return grid(columns, shown, name=name, numbers=Table(columns, tuple(rows)))
+
+
+def _error_blocks(errors: Sequence[IdentifiedError]) -> list[Block]:
+    """Show the sizes of errors that were found from reference tests."""
+    if not errors:
+        return []
+    columns = ("test", "observed", "mean error", "modes", "sd of the modes", "residual sd", "unit")
+    shown = []
+    for e in errors:
+        listed = ", ".join(plain(sd, 3) for sd in e.modes[:_MODES])
+        listed += f" and {len(e.modes) - _MODES} smaller" if len(e.modes) > _MODES else ""
+        left = number(e.residual) if e.residual else Cell("none", 0.0)
+        shown.append((e.series, e.label, number(e.mean), count(len(e.modes)), listed or "none", left, e.unit))
+    rows = [
+        (e.series, e.label, part, size, e.unit)
+        for e in errors
+        for part, size in (("mean", e.mean), *_numbered(e.modes), ("residual", e.residual))
+    ]
+    caption = (
+        "Errors found from reference tests. Each size is a root mean square over the measurements of a test; their "
+        "squares, but for the mean's, add up to the error's variance."
+    )
+    numbers = Table(("test", "observed", "part", "size", "unit"), tuple(rows))
+    return [
+        Heading("Identified errors"),
+        grid(columns, shown, name="errors", numbers=numbers, caption=caption),
+    ]
+
+
+def _numbered(modes: Sequence[float]) -> list[tuple[str, float]]:
+    return [(f"mode {k}", sd) for k, sd in enumerate(modes, start=1)]
 
 
 def parameter_screen(results: Results) -> list[Block]:

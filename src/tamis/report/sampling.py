@@ -55,6 +55,8 @@ def sampler_blocks(posterior: Posterior) -> list[Block]:
     if posterior.log_evidence is not None:
         facts.append(("log evidence", with_error(*posterior.log_evidence)))
     scalars = {k: float(np.ravel(v)[0]) for k, v in found.items() if np.ndim(v) == 0}
+    if "carried" in scalars:
+        scalars["carried"] = min(scalars["carried"], 1.0)  # beyond it, chance: trajectories are a sample
     if "likelihood_calls" in scalars:
         facts.append(("likelihood calls", count(int(scalars.pop("likelihood_calls"))).text))
     steps = figures.ladder(found)

@@ -150,6 +150,18 @@ class Candidate:
     narrowing: Array  # (d,) expected share by which each parameter's standard deviation falls
 
 
+@dataclass(frozen=True)
+class IdentifiedError:
+    """An error found from reference tests, each size a root mean square over the measurements of one test."""
+
+    series: str
+    label: str
+    unit: str
+    mean: float  # of the mean error
+    modes: tuple[float, ...]  # standard deviation due to each mode, the largest first
+    residual: float  # standard deviation outside the modes; zero where that counts for nothing
+
+
 def save_records(path: Path, records: Sequence[Any]) -> None:
     """Write records to one ``.npz``: arrays by index, words and numbers as JSON."""
     arrays: dict[str, Any] = {}
@@ -227,6 +239,7 @@ class Results:
     verdict: str
     manifest: Mapping[str, Any]
     parts: tuple[Results, ...] = ()  # of a split study, one for each part of its data
+    errors: tuple[IdentifiedError, ...] = ()  # found from reference tests, where there are any
 
 
 @dataclass(frozen=True)

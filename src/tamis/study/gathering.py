@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tamis.errors import TamisError
 from tamis.files import load_arrays
+from tamis.noise import LowRank, Sum
 from tamis.store import Run, RunStore
 from tamis.study.artifacts import (
     Candidate,
     DesignRuns,
+    IdentifiedError,
     Panel,
     Propagation,
     Record,
@@ -27,6 +31,7 @@ from tamis.study.emulation import load_emulations, load_runs
 from tamis.study.influence import load_influences
 from tamis.study.parts import is_split, parts
 from tamis.study.reader import Stage, read_manifest, up_to_date
+from tamis.study.series import Series
 from tamis.types import Array
 
 PER_PART: tuple[Stage, ...] = ("posterior", "prediction", "propagation", "next")  # what parts do alone
@@ -48,23 +53,27 @@ def results(study: Study, manifest: dict[str, Any] | None = None) -> Results:
     current = up_to_date(study.raw, "report")
     manifest = read_manifest(study.results) if manifest is None else manifest
     fresh = {stage for stage, good in current.items() if good}
-    stages = manifest.get("stages", {})
-    heard = sorted(text for stage in fresh for text in stages.get(stage, {}).get("warnings", []))
+    entries = [manifest.get("stages", {}).get(stage, {}) for stage in fresh]
+    heard = sorted(text for entry in entries for text in entry.get("warnings", []))
     if not is_split(study):
         return _gathered(study, manifest, fresh, heard)
-    of_part = {part.part: f"{part.part}: " for part in parts(study)}
-    own = {
-        name: [t.removeprefix(head) for t in heard if t.startswith(head)] for name, head in of_part.items()
-    }
-    common = [text for text in heard if not text.startswith(tuple(of_part.values()))]
-    shared = _gathered(study, manifest, fresh - set(PER_PART), common)
-    each = tuple(_gathered(p, manifest, fresh & set(PER_PART), own[p.part]) for p in parts(study))
+    shared = _gathered(study, manifest, fresh - set(PER_PART), heard)
+    each = tuple(
+        _gathered(part, manifest, fresh & set(PER_PART), _heard_in(part.part, entries))
+        for part in parts(study)
+    )
     found = (*shared.worries, *_of_parts(each))
     said = split_verdict(each, found) if "posterior" in fresh else shared.verdict
     if any(emulation.poor for emulation in shared.emulations or ()):
         poor = Worry("The surrogate is below its threshold; the report of the whole study tells where.", True)
         each = tuple(replace(part, worries=(poor, *part.worries)) for part in each)
     return replace(shared, parts=each if "posterior" in fresh else (), worries=found, verdict=said)
+
+
+def _heard_in(part: str, entries: list[dict[str, Any]]) -> list[str]:
+    """Return what the stages of one part warned of."""
+    mine = [entry.get("parts", {}).get(part, {}) for entry in entries]
+    return sorted(text for each in mine for text in each.get("warnings", []))
 
 
 def _of_parts(each: tuple[Results, ...]) -> list[Worry]:
@@ -104,7 +113,27 @@ def _gathered(study: Study, manifest: dict[str, Any], fresh: set[Stage], heard: 
         found,
         verdict(emulations, posterior, panels, found),
         manifest,
+        errors=identified(study.series),
     )
+
+
+def identified(series: Sequence[Series]) -> tuple[IdentifiedError, ...]:
+    """Return the errors of all observations that were found from reference tests."""
+    found = []
+    for one in series:
+        for observation in one.experiments[0].observations:
+            noise = observation.noise
+            for part in noise.parts if isinstance(noise, Sum) else (noise,):
+                if isinstance(part, LowRank):
+                    modes = sorted((_rms(mode) for mode in np.asarray(part.modes)), reverse=True)
+                    sizes = _rms(part.mean), tuple(modes), _rms(np.sqrt(part.residual))
+                    unit = observation.observable.unit
+                    found.append(IdentifiedError(one.name, observation.label, unit, *sizes))
+    return tuple(found)
+
+
+def _rms(values: ArrayLike) -> float:
+    return float(np.sqrt(np.mean(np.square(values))))
 
 
 def _loaded(study: Study, name: str, kind: type[Record]) -> tuple[Record, ...]:

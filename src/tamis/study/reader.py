@@ -48,6 +48,7 @@ _SHELL = (
     "archive",
     "stores",
     "cluster",
+    "replays",
 )  # parts of tamis that no stage before the report depends on
 
 
@@ -374,16 +375,16 @@ def up_to_date(raw: Raw, upto: Stage = "report") -> dict[Stage, bool]:
     """Say for each stage up to ``upto`` whether its hash and its files are those of the last run."""
     done = read_manifest(raw.results).get("stages", {})
     hashes = stage_hashes(raw)
-    return {
-        stage: done.get(stage, {}).get("hash") == hashes[stage]
-        and all(
-            (raw.results / folder / name).is_file()
-            for folder in ("", *done[stage].get("parts", []))  # of a split study
-            for name in ARTIFACTS[stage]
-        )
-        for stage in STAGES[: STAGES.index(upto) + 1]
-        if applies(raw, stage)
-    }
+
+    def current(stage: Stage) -> bool:
+        entry = done.get(stage, {})
+        parts = entry.get("parts", {})  # of a split study
+        if entry.get("hash") != hashes[stage] or not isinstance(parts, dict):  # a list in former manifests
+            return False
+        folders = [raw.results, *(raw.results / part["folder"] for part in parts.values())]
+        return all((folder / name).is_file() for folder in folders for name in ARTIFACTS[stage])
+
+    return {stage: current(stage) for stage in STAGES[: STAGES.index(upto) + 1] if applies(raw, stage)}
 
 
 def applies(raw: Raw, stage: Stage) -> bool:

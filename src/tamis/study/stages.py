@@ -98,6 +98,7 @@ def run(
                 _stop_if_poor(study, manifest)
             start = time.perf_counter()
             before = _content(folder, stage)
+            entry: dict[str, Any] = {"hash": hashes[stage]}
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always", TamisWarning)
                 if stage == "report":
@@ -105,14 +106,11 @@ def run(
                     write_report(found)
                     manifest |= {"result": outcome(found)}
                 elif stage in PER_PART and is_split(study):
-                    _each_part(context, stage, manifest)
+                    entry["parts"] = _each_part(context, stage, manifest)
                 else:
                     WORK[stage](context)
-            heard = _heard([*early, *caught] if stage == "runs" else caught)
-            seconds = round(time.perf_counter() - start, 3)
-            entry: dict[str, Any] = {"hash": hashes[stage], "seconds": seconds, "warnings": heard}
-            if stage in PER_PART and is_split(study):
-                entry["parts"] = [part.folder.name for part in parts(study)]
+            entry["seconds"] = round(time.perf_counter() - start, 3)
+            entry["warnings"] = _heard([*early, *caught] if stage == "runs" else caught)
             manifest = _provenance(manifest, study)
             manifest["stages"] = {**manifest.get("stages", {}), stage: entry}
             if (
@@ -127,10 +125,10 @@ _ASIDE: tuple[Stage, ...] = ("sensitivity", "prediction", "propagation")  # what
 _BUILT_ON: tuple[Stage, ...] = PER_PART  # what stands on the surrogate
 
 
-def _each_part(context: Context, stage: Stage, manifest: dict[str, Any]) -> None:
+def _each_part(context: Context, stage: Stage, manifest: dict[str, Any]) -> dict[str, Any]:
     """Do a stage for every part of a split study, going on after the parts that were done when it was cut short.
 
-    The study's own artifact of that stage lists the parts. Warnings are given again with the part's name.
+    The study's own artifact of that stage lists the parts. Return each part's folder and what it warned of.
     """
     study, mine = context.study, parts(context.study)
     begun = manifest.get("begun", {})
@@ -146,11 +144,9 @@ def _each_part(context: Context, stage: Stage, manifest: dict[str, Any]) -> None
             begun["heard"][part.part] = _heard(caught)
         manifest["begun"] = begun
         _write_manifest(study, manifest)
-    for name, texts in begun["heard"].items():
-        for text in texts:
-            warnings.warn(f"{name}: {text}", TamisWarning, stacklevel=2)
     save_arrays(study.results / ARTIFACTS[stage][0], {"folders": np.array([p.folder.name for p in mine])})
     del manifest["begun"]
+    return {p.part: {"folder": p.folder.name, "warnings": begun["heard"][p.part]} for p in mine}
 
 
 def _clear_away(study: Study, folders: list[Path]) -> None:
