@@ -8,8 +8,12 @@ import shutil
 import numpy as np
 import pytest
 
+import tamis
 from tamis.cli import main
 from tamis.errors import StudyError
+from tamis.inference.emulated import fit_loglike
+from tamis.inference.posterior import Posterior
+from tamis.study import sampling
 from tamis.study.build import Study
 from tamis.study.reader import read, up_to_date
 from tamis.surrogates import kriging
@@ -166,6 +170,19 @@ def test_interrupted_trajectories_end_with_the_same_bytes(folder, monkeypatch):
     assert (folder / "results/study/posterior.npz").read_bytes() == wanted
 
 
+def test_the_mode_is_climbed_from_where_the_predictor_is_highest():
+    """A function that the log-likelihood may be is high at 0.3; the predictor knows its top to be at 0.7."""
+    space = tamis.Space((tamis.Parameter("x", tamis.uniform(0.0, 1.0)),))
+    u = np.linspace(0, 1, 41)[:, None]
+    hills = np.log(0.1 * np.exp(-0.5 * ((u - 0.3) / 0.05) ** 2) + np.exp(-0.5 * ((u - 0.7) / 0.05) ** 2))
+    emulated = fit_loglike(space, u, hills[:, 0], trend="constant", rng=np.random.default_rng(0))
+    draws = np.array([[[0.31], [0.68]]])
+    own = Posterior(space, draws, np.array([[3.0, -0.2]]), np.zeros((1, 2)))
+    found = sampling._with_mode(own, emulated)
+    # 41 runs give the top of a hill to a hundredth of its width
+    assert found.best() == pytest.approx([0.7], abs=5e-4)
+
+
 def test_next_ranks_loads_and_the_report_shows_them(folder, capsys):
     edit(folder, 'target = "loglike"', f'target = "loglike"\n{ENRICH}')
     assert main(["next", "study.toml", "-j", "0"]) == 0
@@ -198,6 +215,11 @@ def test_next_ranks_loads_and_the_report_shows_them(folder, capsys):
             'target = "loglike"',
             'target = "loglike"\nenrich = { budget = 20 }',
             'surrogate.enrich.where: a log-likelihood is enriched where = "posterior"',
+        ),
+        (
+            'target = "loglike"',
+            'target = "loglike"\nenergy = 0.9999',  # also where it says the default
+            "surrogate.energy: is for principal components of long signals",
         ),
         (
             'kind = "known", sd = 0.05 } } ]\n[design]',

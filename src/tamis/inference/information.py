@@ -41,7 +41,7 @@ from tamis.experiment import Experiment, Observation
 from tamis.inference.likelihood import Forward, answers, some, with_error
 from tamis.inference.posterior import Posterior
 from tamis.noise import Gaussian, Known, Noise, Relative, Sum, Theta
-from tamis.types import Array, Gauss, Generator
+from tamis.types import Array, Gauss, Generator, Mask
 
 Pairs = Callable[[slice], Array]
 
@@ -66,7 +66,6 @@ def expected_gain(
     terms: Sequence[tuple[Experiment, Forward]],
     *,
     n: int = 2000,
-    inner: int | None = None,
     rng: Generator,
 ) -> Gain:
     """Estimate the information that experiments, done together once each, would add to a posterior.
@@ -81,19 +80,15 @@ def expected_gain(
     terms
         The experiments and the models that answer for them; measurements they may hold are not read.
     n
-        Number of simulated measurements; at most that of the posterior's draws.
-    inner
-        Number of draws that each of them weighs, n or more; n if not given. The model is asked at all of them.
+        Number of draws at which measurements are simulated, each of which weighs all of them; at most that of the
+        posterior's draws.
     rng
         Source of draws and errors.
     """
-    inner = n if inner is None else inner
-    if n < 2 or inner < n:
-        raise StudyError(
-            f"expected at least 2 measurements and inner >= n draws, found n = {n}, inner = {inner}"
-        )
+    if n < 2:
+        raise StudyError(f"expected at least 2 draws to simulate measurements at, found n = {n}")
     name = ", ".join(experiment.name for experiment, _ in terms)
-    x = posterior.draws(min(inner, len(posterior.flat)), rng)
+    x = posterior.draws(min(n, len(posterior.flat)), rng)
     found = answers(posterior.space, [forward for _, forward in terms], x)
     good = np.all([np.isfinite(model.mean).all(axis=1) for model in found], axis=0)
     if good.sum() < 2:
@@ -103,8 +98,8 @@ def expected_gain(
     pairs = []
     for (experiment, _), model in zip(terms, found, strict=True):
         for observation, part in zip(experiment.observations, experiment.parts(), strict=True):
-            pairs.append(_pairs(observation, _rows(some(model, part), good), theta, min(n, len(x)), rng))
-    gain, error, narrowing, effective = _average(pairs, x, min(n, len(x)), name)
+            pairs.append(_pairs(observation, _rows(some(model, part), good), theta, rng))
+    gain, error, narrowing, effective = _average(pairs, x, name)
     if effective < _ENOUGH:
         warnings.warn(
             f"{name}: a simulated measurement leaves {effective:.1f} of {len(x)} draws in play, fewer than "
@@ -115,16 +110,16 @@ def expected_gain(
     return Gain(gain, error, narrowing, effective, int((~good).sum()))
 
 
-def _average(pairs: Sequence[Pairs], x: Array, outer: int, name: str) -> tuple[float, float, Array, float]:
+def _average(pairs: Sequence[Pairs], x: Array, name: str) -> tuple[float, float, Array, float]:
     """Weigh all draws by each measurement, and average: gain, its error, narrowing, effective size."""
     size, known = len(x), np.ptp(x, axis=0) == 0
     z = (x - x.mean(axis=0)) / np.where(known, 1.0, x.std(axis=0, ddof=1))
     moments = np.hstack([z, z**2])
-    divergence, squares, spread = np.empty(outer), np.empty(outer), np.empty((outer, z.shape[1]))
+    divergence, squares, spread = np.empty(size), np.empty(size), np.empty((size, z.shape[1]))
     influence = np.zeros(size)
     step = max(1, _BLOCK // (size * moments.shape[1]))
-    for start in range(0, outer, step):
-        rows = slice(start, min(start + step, outer))
+    for start in range(0, size, step):
+        rows = slice(start, min(start + step, size))
         log = np.sum([each(rows) for each in pairs], axis=0)
         if np.isnan(log).any() or not np.isfinite(np.diagonal(log, start)).all():
             raise StudyError(
@@ -143,18 +138,15 @@ def _average(pairs: Sequence[Pairs], x: Array, outer: int, name: str) -> tuple[f
         )
         influence += np.einsum("ij,ij->j", weight, log + (math.log(size) - divergence[rows, None]))
     values = divergence + 0.5 * (squares - 1 / size)
-    influence /= outer
-    influence[:outer] += (values - values.mean()) / outer
+    influence = influence / size + (values - values.mean()) / size
     narrowing = np.where(known, 0.0, 1 - spread.mean(axis=0))
     return float(values.mean()), float(np.sqrt(np.sum(influence**2))), narrowing, float(1 / squares.mean())
 
 
-def _pairs(observation: Observation, model: Gauss, theta: Theta, outer: int, rng: Generator) -> Pairs:
-    """Simulate measurements at the first draws; return their log densities under every draw, some rows at a time."""
+def _pairs(observation: Observation, model: Gauss, theta: Theta, rng: Generator) -> Pairs:
+    """Simulate a measurement at every draw; return their log densities under all draws, some rows at a time."""
     noise, coord = observation.noise, observation.coord
-    begun = {name: values[:outer] for name, values in theta.items()}
-    first = _rows(model, slice(outer))
-    y = noise.draw(first.mean, begun, coord, rng) + (with_error(first, rng) - first.mean)
+    y = noise.draw(model.mean, theta, coord, rng) + (with_error(model, rng) - model.mean)
     if model.modes is None and _plain(noise):
         return _white(y, model.mean, noise.error_variance(model.mean, theta, coord) + model.var)
 
@@ -187,6 +179,6 @@ def _white(y: Array, mean: Array, variance: Array) -> Pairs:
     return each
 
 
-def _rows(model: Gauss, rows: slice | Array) -> Gauss:
+def _rows(model: Gauss, rows: Mask) -> Gauss:
     weight = None if model.weight is None else model.weight[rows]
     return Gauss(model.mean[rows], model.var[rows], model.modes, weight)

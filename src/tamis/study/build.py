@@ -319,6 +319,9 @@ def _loglike_consistent(fail: _Fault, file: StudyFile, series: tuple[Series, ...
         raise fail("surrogate.target", message)
     if file.surrogate.enrich is not None and file.surrogate.enrich.where != "posterior":
         raise fail("surrogate.enrich.where", 'a log-likelihood is enriched where = "posterior"')
+    if "energy" in file.surrogate.model_fields_set:
+        message = "is for principal components of long signals, and a log-likelihood is one number; remove it"
+        raise fail("surrogate.energy", message)
     tests = [s for s in series if s.use == "calibrate"]
     if not tests:
         raise fail("surrogate.target", "there are no data, hence no likelihood")

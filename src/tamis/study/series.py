@@ -74,7 +74,7 @@ class Builder:
             for i, table in enumerate(file.predict)
         ]
         found += [
-            self._emulated(f"next[{i}]", table, self._candidate(f"next[{i}]", table))
+            self._emulated(f"next[{i}]", table, self._undone(f"next[{i}]", table, "next"))
             for i, table in enumerate(file.next)
         ]
         found = split(found, file.inference.split)
@@ -175,13 +175,15 @@ class Builder:
         return Observation(observed.observable, y, noise, None, table.label or table.output, table.group)
 
     def _predict(self, where: str, table: PredictTable) -> Series:
-        conditions = self._conditions(where, table.conditions)
-        along: str = ""
-        values: tuple[float, ...] = ()
-        if table.sweep is not None:
-            along, values = self._sweep(f"{where}.sweep", table, conditions)
-        observed = self._unmeasured(where, table, conditions, required=False)
-        overlay = [self._overlay(f"{where}.observe[{j}]", o, along) for j, o in enumerate(table.observe)]
+        """Build experiments nobody has done, with the data to be shown beside them."""
+        for j, o in enumerate(table.observe):
+            if "group" in o.model_fields_set:
+                message = "groups are parts of the data to calibrate with; a prediction is of none: remove it"
+                raise self.fail(f"{where}.observe[{j}].group", message)
+        series = self._undone(where, table, "predict")
+        overlay = [
+            self._overlay(f"{where}.observe[{j}]", o, series.along) for j, o in enumerate(table.observe)
+        ]
         for name, bounds in table.where.items():
             if name not in self.space.names:
                 raise self.fail(
@@ -190,22 +192,16 @@ class Builder:
             if len(bounds) != 2 or bounds[0] >= bounds[1]:
                 raise self.fail(f"{where}.where.{name}", f"expected [low, high], found {bounds}")
         inside = {name: (float(low), float(high)) for name, (low, high) in table.where.items()}
-        points: list[dict[str, Value]] = [{**conditions, along: v} for v in values] if along else [conditions]
-        tests = tuple(Experiment(table.name, point, observed) for point in points)
-        limits = _limits(table.observe)
-        return Series(table.name, "predict", tests, along, values, tuple(overlay), inside, limits=limits)
+        return replace(series, overlay=tuple(overlay), where=inside, limits=_limits(table.observe))
 
-    def _candidate(self, where: str, table: NextTable) -> Series:
-        """Build experiments that might be done: what would be measured, and with what error."""
+    def _undone(self, where: str, table: PredictTable | NextTable, use: Use) -> Series:
+        """Build experiments nobody has done; of those that might be, the error must be given."""
         conditions = self._conditions(where, table.conditions)
-        along: str = ""
-        values: tuple[float, ...] = ()
-        if table.sweep is not None:
-            along, values = self._sweep(f"{where}.sweep", table, conditions)
-        observed = self._unmeasured(where, table, conditions, required=True)
+        along, values = self._sweep(f"{where}.sweep", table, conditions)
+        observed = self._unmeasured(where, table, conditions, required=use == "next")
         points: list[dict[str, Value]] = [{**conditions, along: v} for v in values] if along else [conditions]
         tests = tuple(Experiment(table.name, point, observed) for point in points)
-        return Series(table.name, "next", tests, along, values)
+        return Series(table.name, use, tests, along, values)
 
     def _unmeasured(
         self, where: str, table: PredictTable | NextTable, conditions: Inputs, *, required: bool
@@ -237,8 +233,10 @@ class Builder:
     def _sweep(
         self, where: str, table: PredictTable | NextTable, conditions: Inputs
     ) -> tuple[str, tuple[float, ...]]:
+        """Return the condition that varies and its values, none where none does."""
         sweep = table.sweep
-        assert sweep is not None
+        if sweep is None:
+            return "", ()
         self._conditions(where, {sweep.input: 0.0})
         if sweep.input in conditions:
             raise self.fail(where, f'"{sweep.input}" is also a condition; remove it there')
