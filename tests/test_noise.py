@@ -354,6 +354,8 @@ def test_errors_given_by_arrays_can_be_compared():
         (lambda: LowRank(BIAS, MODES, (0.1, 0.1, 0.0, 0.1)), "above zero"),
         (lambda: LowRank(BIAS, np.empty((0, 4)), 0.0), "at least one"),
         (lambda: LowRank(BIAS, np.ones((2, 4)), 0.0), "independent of each other"),
+        (lambda: Sum((LowRank(BIAS, MODES, 0.0),)), "without a residual has no density"),
+        (lambda: Sum((LowRank(BIAS, MODES, 0.0), LowRank(BIAS, MODES, 0.0))), "add another source of error"),
     ],
 )
 def test_arrays_that_are_no_errors_are_refused(make, words):

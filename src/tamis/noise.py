@@ -379,6 +379,13 @@ class Sum(_Gaussian):
 
     parts: tuple[_Gaussian, ...]
 
+    def __post_init__(self) -> None:
+        if self.parts and all(isinstance(p, LowRank) and not np.any(p.residual) for p in self.parts):
+            raise StudyError(
+                "a sum of low-rank errors without a residual has no density: nothing lies outside their modes. Give "
+                "one of them a residual, add another source of error, or use a single one without a sum"
+            )
+
     @property
     def reads(self) -> tuple[str, ...]:
         """Names of the parameters it takes from the sample."""

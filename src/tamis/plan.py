@@ -235,6 +235,7 @@ def _print_one(raw: Raw) -> None:
     spent = [run.seconds for run in done if run.seconds == run.seconds]
     rest = f", about {duration(left * sum(spent) / len(spent))} of one core left" if left and spent else ""
     say(f"runs: {len(done)} done, {len(stored) - len(done)} failed, {left} left{rest}")
+    _print_enrichment(raw)
     if drawn:
         failed = sum(run.status != "done" for run in drawn.values())
         say(f"runs of the sampler: {len(drawn) - failed} done, {failed} failed")
@@ -265,6 +266,14 @@ def _added(raw: Raw) -> list[str]:
     known = raw.results / "surrogate.npz"
     there = up_to_date(raw, "surrogate").get("surrogate", False)
     return [str(key) for key in load_arrays(known)["added"].ravel()] if there else []
+
+
+def _print_enrichment(raw: Raw) -> None:
+    """Say how many rounds the last enrichment took, once it has ended."""
+    if "enrich" in raw.table("surrogate") and up_to_date(raw, "surrogate").get("surrogate"):
+        growth = load_arrays(raw.results / "emulation.npz")["0.growth"]
+        rounds = len(growth) - 1  # the first row is the design's
+        say(f"enrichment: {rounds} round{'' if rounds == 1 else 's'} done, {len(_added(raw))} runs")
 
 
 def _asked(raw: Raw) -> list[str]:

@@ -157,7 +157,7 @@ def test_the_reports_say_it(folder, capsys):
 
 def test_named_groups_join_what_was_measured_in_different_tests(folder):
     text = (folder / "study.toml").read_text()
-    text = text.replace('{ output = "near",', '{ group = "close", output = "near",')
+    text = text.replace('{ output = "near", how = "at"', '{ group = "close", output = "near", how = "at"')
     (folder / "study.toml").write_text(text)
     split(folder, "group")
     study = Study.load("study.toml")
@@ -271,6 +271,11 @@ def test_an_error_of_nothing_is_objected_to(folder):
         ("chains = 40", "chains = 2", "inference.chains"),
         ("draws = 400", 'split = "point"', 'inference.split: expected "none", "experiment" or "group"'),
         ('sd = "s"', 'scale = "s"', "gaussian noise takes no scale"),
+        (
+            'how = "final", label',
+            'how = "final", group = "x", label',
+            "predict[0].observe[0].group: groups are parts of the data to calibrate with",
+        ),
         ('kind = "known", sd = 0.1', 'kind = "covariance"', "needs a matrix"),
         (
             'kind = "known", sd = 0.1',
@@ -367,6 +372,37 @@ def test_an_error_identified_from_reference_tests(folder):
     assert np.all(np.abs(np.asarray(found[0].mean) - 0.03) < 5 * np.sqrt(0.05**2 + 0.02**2) / np.sqrt(8))
     states = up_to_date(read(folder / "study.toml"))
     assert not states["posterior"]
+
+
+def test_the_report_shows_errors_found_from_reference_tests(folder):
+    reference(folder, "errors.csv")
+    noise = 'noise = [ { kind = "lowrank", reference = "errors.csv" }, { kind = "known", sd = 0.01 } ]'
+    edit(folder, 'noise = { kind = "known", sd = 0.1 }', noise)
+    projected = 'kind = "lowrank", reference = "errors.csv", residual = false'
+    edit(folder, 'kind = "known", sd = 0.1', projected)
+    found = Study.load("study.toml").run(executor=0)
+    with_residual, without = found.errors
+    assert (with_residual.series, with_residual.label, with_residual.unit) == ("light", "near", "m")
+    part = found.study.series[0].experiments[0].observations[0].noise.parts[0]
+    # squares add up to the variance, averaged over the test
+    squares = sum(sd**2 for sd in with_residual.modes) + with_residual.residual**2
+    assert squares == pytest.approx(part.error_variance(np.zeros((1, 3)), {}, None).mean())
+    assert with_residual.mean == pytest.approx(np.sqrt(np.mean(part.mean**2)))
+    assert without.series == "heavy" and without.residual == 0 and len(without.modes) >= 1
+    assert list(without.modes) == sorted(without.modes, reverse=True)
+    assert "Identified errors" in (folder / "results/study/report.html").read_text()
+    rows = (folder / "results/study/tables/errors.csv").read_text().splitlines()
+    assert len(rows) == 1 + sum(2 + len(e.modes) for e in found.errors)
+
+
+def test_a_sum_of_errors_that_has_no_density_is_refused(folder):
+    reference(folder, "errors.csv")
+    one = '{ kind = "lowrank", reference = "errors.csv", residual = false }'
+    edit(folder, 'noise = { kind = "known", sd = 0.1 }', f"noise = [ {one}, {one} ]")
+    with pytest.raises(
+        StudyError, match=r"experiment\[0\].observe\[0\].noise: a sum of low-rank errors without"
+    ):
+        Study.load("study.toml")
 
 
 def test_a_changed_reference_file_makes_the_posterior_stale(folder):
@@ -517,6 +553,48 @@ def test_warnings_of_parts_keep_their_names_through_an_interruption(folder, monk
     found = study.run("posterior", executor=0)
     light, heavy = ([w.text for w in part.worries] for part in found.parts)
     assert "look at this" in light and "look at this" not in heavy
+
+
+def test_what_stages_of_the_whole_say_of_a_test_is_no_warning_of_a_part(folder, monkeypatch):
+    """Runs that cannot be compared are told by the test's name, which is also that of a part."""
+    from tamis.errors import TamisWarning
+    from tamis.study import stages
+
+    split(folder, "experiment")
+    real = stages.WORK["observables"]
+
+    def warning(context):
+        warnings.warn("light: 3 runs cannot be compared with the data", TamisWarning, stacklevel=2)
+        real(context)
+
+    monkeypatch.setitem(stages.WORK, "observables", warning)
+    found = Study.load("study.toml").run("posterior", executor=0)
+    told = [w.text for w in found.worries if "cannot be compared" in w.text]
+    assert told == ["light: 3 runs cannot be compared with the data"]
+    assert not any("cannot be compared" in w.text for part in found.parts for w in part.worries)
+
+
+def test_a_manifest_of_former_form_is_stale(folder, capsys):
+    """It listed the parts' folders, and their warnings among the study's."""
+    split(folder, "experiment")
+    study = Study.load("study.toml")
+    study.run("posterior", executor=0)
+    wanted = (folder / "results/study/light/posterior.npz").read_bytes()
+    path = folder / "results/study/manifest.json"
+    manifest = json.loads(path.read_text())
+    entry = manifest["stages"]["posterior"]
+    assert {name: part["folder"] for name, part in entry["parts"].items()} == {
+        "light": "light",
+        "heavy": "heavy",
+    }
+    former = {**entry, "parts": ["light", "heavy"], "warnings": ["light: look at this"]}
+    path.write_text(json.dumps({**manifest, "stages": {**manifest["stages"], "posterior": former}}))
+    states = up_to_date(read(folder / "study.toml"), "posterior")
+    assert states == {"design": True, "runs": True, "observables": True, "posterior": False}
+    assert main(["status", "study.toml"]) == 0
+    found = study.run("posterior", executor=0)
+    assert [part.study.part for part in found.parts] == ["light", "heavy"]
+    assert (folder / "results/study/light/posterior.npz").read_bytes() == wanted
 
 
 def test_bounds_at_zero_are_told_in_parts_too(folder):

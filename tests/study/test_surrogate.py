@@ -233,7 +233,10 @@ def test_enrichment_stops_at_its_score_or_budget(folder, where, capsys):
     assert lowest[-1] >= 0.9995 or growth[-1, 0] == 30
     assert len(found.design.x) == growth[-1, 0]  # the report counts them, and so does the command line
     assert main(["status", "study.toml"]) == 0
-    assert f"runs: {3 * growth[-1, 0]:.0f} done" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert f"runs: {3 * growth[-1, 0]:.0f} done" in said
+    rounds = len(growth) - 1
+    assert f"enrichment: {rounds} round{'' if rounds == 1 else 's'} done, {15 * rounds} runs" in said
 
 
 def test_an_interrupted_enrichment_goes_on(folder):

@@ -75,7 +75,10 @@ class Noises:
                 message = 'missing; say what error they carry: noise = { kind = "gaussian", sd = ... }, or sd'
                 raise self.fail(f"{where}.noise", message)
             return Known(0.0)
-        return parts[0] if len(parts) == 1 else Sum(tuple(parts))
+        try:
+            return parts[0] if len(parts) == 1 else Sum(tuple(parts))
+        except StudyError as error:
+            raise self.fail(f"{where}.noise", str(error)) from error
 
     def _part(self, where: str, table: NoiseTable, observed: Observed) -> Any:
         for key in ("sd", "variance", "length", "scale"):
