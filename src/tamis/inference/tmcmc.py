@@ -301,13 +301,10 @@ def _memory(state: State) -> float:
 
 
 def _drift(state: State, fraction: float) -> float:
-    """Return the largest shift of a mean since the stage began, or began again, in standard errors.
-
-    A stage begins with points just resampled, of which a fraction is effective, and begins again with all of them.
-    """
+    """Return the largest shift of a mean since the stage began, in standard errors of points just resampled."""
     now = _features(state)
     shift, sd = np.abs(now.mean(axis=0) - state.start.mean(axis=0)), now.std(axis=0)
-    error = math.sqrt((1 + (1 / fraction if state.since == 0 else 1.0)) / len(now))
+    error = math.sqrt((1 + 1 / fraction) / len(now))
     return float(np.max(shift / np.where(sd > 0, sd, 1.0))) / error
 
 
