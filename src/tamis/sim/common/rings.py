@@ -1,0 +1,133 @@
+"""A bar that plays in a round hole: cylinder or capsule ``a``, ring ``b``.
+
+The ring is the rim of the hole, a circle of radius ``R``. A bar through it touches where the rim is nearest to the
+axis of the bar; there the gap is ``rho - r``, along the normal of the bar's surface. Seen in the plane of
+the ring this is a circle around an ellipse of half axes ``r`` and ``r/cos t``, ``t`` being the tilt: a tilted bar has
+less play along its tilt, and two rings one above the other bound the tilt itself.
+
+With the axis crossing the plane at ``m`` from the centre, and angles counted from the direction of the tilt,
+
+    rho^2 = |R e - m|^2 - sin^2 t (R cos phi - m_x)^2,   e = (cos phi, sin phi).
+
+A trigonometric polynomial of second degree has at most two minima. Both are reported, for a tilted bar may jam
+between two opposite points of one ring. Twelve samples bracket them, and Newton's method, held in its bracket, ends at
+round-off in a few steps. Where bar and ring are concentric every point is nearest and a fixed one is taken.
+
+No contact where the axis does not pass through the hole, nor where the nearest point lies beyond the straight part
+of the bar.
+"""
+
+from __future__ import annotations
+
+import math
+
+from tamis.jit import kernel
+from tamis.sim.common.geometry import CAPSULE, CYLINDER, Geometry, Manifolds, World
+from tamis.sim.common.planes import (
+    FLAT,
+    NEAREST,
+    Vector,
+    X,
+    Z,
+    along,
+    axis,
+    cross,
+    dot,
+    minus,
+    norm,
+    put,
+    row,
+    scaled,
+)
+
+SAMPLES = 12
+ROUND = 1e-12  # of the squared radius: variation of the distance that is no more than noise
+
+
+@kernel
+def play(phi: float, big: float, x: float, y: float, tilt: float) -> tuple[float, float, float]:
+    """Return half of ``rho^2``, less a constant, and its first two derivatives by the angle."""
+    c, s = big * math.cos(phi), big * math.sin(phi)
+    k, off = tilt * tilt, c - x
+    value = -x * c - y * s - 0.5 * k * off * off
+    return value, x * s - y * c + k * off * s, x * c + y * s + k * (off * c - s * s)
+
+
+@kernel
+def least_play(low: float, high: float, big: float, x: float, y: float, tilt: float) -> float:
+    """Return the angle of the minimum between two angles: Newton's method, halving where it would leave them."""
+    phi = 0.5 * (low + high)
+    for _ in range(60):
+        _, slope, bend = play(phi, big, x, y, tilt)
+        if slope > 0.0:
+            high = phi
+        else:
+            low = phi
+        step = -slope / bend if bend > 0.0 else math.inf
+        if not low < phi + step < high:
+            step = 0.5 * (low + high) - phi
+        phi += step
+        if abs(step) <= 1e-15:
+            break
+    return phi
+
+
+@kernel
+def _touch(
+    i: int,
+    j: int,
+    feature: int,
+    phi: float,
+    first: Vector,
+    second: Vector,
+    geometry: Geometry,
+    world: World,
+    margin: float,
+    out: Manifolds,
+    n: int,
+) -> int:
+    """Report the contact at one angle of the ring, if the bar is there."""
+    c, u, r, half = row(world.centre, i), axis(world.axes, i, Z), geometry.size[i, 0], geometry.size[i, 1]
+    outward = along(scaled(math.cos(phi), first), math.sin(phi), second)
+    rim = along(row(world.centre, j), geometry.size[j, 0], outward)
+    at = dot(minus(rim, c), u)
+    away = minus(rim, along(c, at, u))
+    rho = norm(away)
+    normal = scaled(1.0 / rho, away) if rho > ROUND * r else outward
+    if abs(at) <= half * (1.0 + ROUND) and rho - r <= margin:
+        n = put(out, n, i, j, feature, along(rim, r - rho, normal), normal, rho - r)
+    return n
+
+
+@kernel
+def rings(i: int, j: int, geometry: Geometry, world: World, margin: float, out: Manifolds, n: int) -> int:
+    """Report the contacts of the bar ``i``, a cylinder or a capsule, with the ring ``j`` around it."""
+    if geometry.kind[i] != CYLINDER and geometry.kind[i] != CAPSULE:
+        return n
+    c, u = row(world.centre, i), axis(world.axes, i, Z)
+    o, w, big = row(world.centre, j), axis(world.axes, j, Z), geometry.size[j, 0]
+    cosine = dot(u, w)
+    if abs(cosine) <= FLAT:
+        return n
+    m = along(minus(c, o), dot(minus(o, c), w) / cosine, u)
+    if dot(m, m) >= big * big:
+        return n
+    lean = along(u, -cosine, w)
+    tilt = norm(lean)
+    first = scaled(1.0 / tilt, lean) if tilt > FLAT else axis(world.axes, j, X)
+    second = cross(w, first)
+    x, y = dot(m, first), dot(m, second)
+    if big * norm(m) + (tilt * big) * (tilt * big) <= ROUND * big * big:
+        return _touch(i, j, NEAREST, 0.0, first, second, geometry, world, margin, out, n)
+    turn = 2.0 * math.pi / SAMPLES
+    before = play(-turn, big, x, y, tilt)[0]
+    here = play(0.0, big, x, y, tilt)[0]
+    found = NEAREST
+    for k in range(SAMPLES):
+        after = play(turn * (k + 1), big, x, y, tilt)[0]
+        if here < before and here <= after:
+            phi = least_play(turn * (k - 1), turn * (k + 1), big, x, y, tilt)
+            n = _touch(i, j, found, phi, first, second, geometry, world, margin, out, n)
+            found += 1
+        before, here = here, after
+    return n
