@@ -1,4 +1,7 @@
-"""Shared set-up: one compilation cache a worker, kept between runs and inherited by subprocesses."""
+"""Shared set-up: one compilation cache a worker, kept between runs and inherited by subprocesses.
+
+Tests of the simulators' kernels go to one worker, so that nothing is compiled twice.
+"""
 
 import os
 import signal
@@ -14,7 +17,14 @@ signal.signal(
 )  # started in the background, a shell would have it ignored
 
 import hypothesis  # noqa: E402
+import pytest  # noqa: E402
 
 hypothesis.settings.register_profile("ci", derandomize=True, max_examples=50, deadline=None)
 hypothesis.settings.register_profile("soak", max_examples=2000, deadline=None)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.path.is_relative_to(ROOT / "tests" / "sim"):
+            item.add_marker(pytest.mark.xdist_group("kernels"))

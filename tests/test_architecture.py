@@ -142,7 +142,15 @@ def test_simulators_know_no_statistics_and_no_other_family(path: Path) -> None:
             mine = name.startswith((f"tamis.sim.{family}", "tamis.sim.common"))
             assert mine or name in allowed, f"{path.name} imports {name}"
         if path.name == "kernels.py":
-            kernels = name.endswith("kernels") or name.startswith("tamis.sim.common")
+            people = (
+                "scene",
+                "layout",
+                "drive",
+                "history",
+                "cases",
+                "simulators",
+            )  # written for people, not compiled
+            kernels = name.startswith("tamis.sim.") and name.split(".")[-1] not in people
             assert name.split(".")[0] in ("numpy", "math", "__future__") or name == "tamis.jit" or kernels, (
                 name
             )

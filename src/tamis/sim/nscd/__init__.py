@@ -1,0 +1,1 @@
+"""Non-smooth contact dynamics: rigid bodies, unilateral contact, Coulomb friction, no regularisation."""

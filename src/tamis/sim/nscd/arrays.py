@@ -1,0 +1,169 @@
+"""The arrays of a run, in small tuples.
+
+Small, because the compiler passes every array of a tuple by itself: a stage that takes only what it reads
+compiles in a fraction of the time.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.sim.common.broad import Sweep
+from tamis.sim.common.geometry import Geometry, Manifolds, World
+from tamis.sim.nscd.bodyspace import Workspace
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+class Bodies(NamedTuple):
+    """What does not change about the bodies."""
+
+    mass: Floats  # (b, 6) three times the mass, then the principal moments of inertia
+    root: Floats  # (b, 6) its square root
+    inverse: Floats  # (b, 6) one over the root; zero for bodies that do not respond
+    force: Floats  # (b, 6) weight and other constant forces and torques, in space axes
+    number: Ints  # (b,) of the body among those that respond; -1 for the others
+    moves: Bools  # (b,) responds, or has a prescribed motion
+    motion: Ints  # (b,) row of `driven`; -1 for none
+    driven: Floats  # (m, steps + 1, 6) prescribed velocities, angular ones in the body's axes
+    stride: Floats  # (b,) what a body may cover in a step and not pass through another
+
+
+class Laws(NamedTuple):
+    """Which groups meet, and how."""
+
+    meet: Bools  # (g, g)
+    number: Ints  # (g, g) of the law of two groups
+    mu: Floats  # (l,)
+    e: Floats  # (l,)
+
+
+class Model(NamedTuple):
+    """All that does not change in a run."""
+
+    geometry: Geometry
+    bodies: Bodies
+    laws: Laws
+
+
+class Impulses(NamedTuple):
+    """Impulses of the last step, in the order of their pairs."""
+
+    held: Ints  # (1,) how many
+    a: Ints  # (n,) contactors
+    b: Ints  # (n,)
+    feature: Ints  # (n,)
+    value: Floats  # (n, 3) in space axes, on b
+
+
+class Books(NamedTuple):
+    """Sums since the start."""
+
+    work: Floats  # (l, 3) of each law: impact, friction, gain
+    driver: Floats  # (2,) of prescribed motions, of constant torques
+    passed: Floats  # (2,) largest share of its stride that a body has covered in a step, and which body
+
+
+class State(NamedTuple):
+    """What a step changes."""
+
+    x: Floats  # (b, 3) centres of mass
+    q: Floats  # (b, 4) of the principal axes
+    v: Floats  # (b, 6) linear in space axes, angular in principal axes
+    impulses: Impulses
+    books: Books
+
+
+class Motion(NamedTuple):
+    """Between the start and the end of a step."""
+
+    x: Floats  # (b, 3) predicted
+    q: Floats  # (b, 4)
+    before: Floats  # (b, 6) velocities before any force
+    free: Floats  # (b, 6) velocities before contact forces
+    w: Floats  # (responding, 6) those of bodies that respond, times the root of the mass; the solver's unknown
+
+
+class Active(NamedTuple):
+    """Contacts that may carry an impulse in this step."""
+
+    row: Ints  # (n,) in the list of contacts found
+    bodies: Ints  # (n, 2)
+    law: Ints  # (n,)
+    a: Ints  # (n,) numbers among the bodies that respond
+    b: Ints  # (n,)
+    G: Floats  # (n, 3, 12)
+    bias: Floats  # (n, 3)
+    mu: Floats  # (n,)
+    frame: Floats  # (n, 3, 3)
+    apart: Floats  # (n, 3) mean relative velocity due to bodies that do not respond
+    r: Floats  # (n, 3)
+
+
+class Islands(NamedTuple):
+    """Bodies that act on each other in this step, directly or through others; by number among those that respond."""
+
+    root: Ints  # (responding,) the lowest body of the island
+    work: Floats  # (responding,) of the contacts of the island named by its root, with beta = 0
+    late: Floats  # (responding,) by how much beta lowers it
+    gained: Floats  # (responding,) positive works alone, with the beta chosen
+    beta: Floats  # (responding,) the centre of action
+
+
+class Scratch(NamedTuple):
+    """Room for one step."""
+
+    motion: Motion
+    islands: Islands
+    world: World
+    sweep: Sweep
+    pairs: Ints
+    found: Manifolds
+    active: Active
+    solver: Workspace
+
+
+class Track(NamedTuple):
+    """What is kept of the instants recorded, the last step always among them."""
+
+    every: Ints  # (1,)
+    x: Floats  # (t, b, 3)
+    q: Floats  # (t, b, 4)
+    v: Floats  # (t, b, 6)
+    energy: Floats  # (t, 2) kinetic, potential
+    work: Floats  # (t, l, 3)
+    driver: Floats  # (t, 2)
+
+
+class Steps(NamedTuple):
+    """What is kept of every step."""
+
+    iterations: Ints  # (steps,)
+    status: Ints  # (steps,)
+    active: Ints  # (steps,)
+    residual: Floats  # (steps,)
+    worst: Ints  # (steps, 2) bodies of the contact with the largest residual
+
+
+class Listed(NamedTuple):
+    """The contacts of the instants recorded."""
+
+    used: Ints  # (1,) rows in use
+    instant: Ints  # (c,)
+    bodies: Ints  # (c, 2)
+    point: Floats  # (c, 3)
+    impulse: Floats  # (c, 3) on the second body, in space axes
+    gap: Floats  # (c,)
+
+
+class Record(NamedTuple):
+    """All that is kept."""
+
+    track: Track
+    steps: Steps
+    listed: Listed

@@ -1,0 +1,259 @@
+"""From a scene to its history: the time loop, what is recorded, and what a person should be told."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tamis.errors import SimulationError, StudyError, TamisWarning
+from tamis.sim.common.broad import find_pairs
+from tamis.sim.common.collide import collide
+from tamis.sim.common.geometry import place
+from tamis.sim.common.quaternions import turned
+from tamis.sim.nscd import kernels, layout
+from tamis.sim.nscd.arrays import Model, Record, Scratch, State
+from tamis.sim.nscd.bodyspace import CONVERGED, solve_contacts
+from tamis.sim.nscd.history import History
+from tamis.sim.nscd.scene import Scene
+from tamis.types import Array
+
+MARGIN = 2e-3  # of the reach of the smallest shape: contacts nearer than that are watched
+TOUCH = 1e-8  # of the same: nearer than that is touching
+OVERLAP = 1e-6  # of the same: deeper than that at the start is a mistake, not round-off
+_CHUNK = 256
+_ROUNDS = 100
+
+
+def run(
+    scene: Scene,
+    duration: float,
+    *,
+    h: float = 1e-3,
+    theta: float = 0.5,
+    tol: float = 1e-8,
+    record: float | None = None,
+    contacts: bool = False,
+    overlap: str = "refuse",
+    progress: Callable[[int, int], None] | None = None,
+) -> History:
+    """Let a scene go for a while.
+
+    Parameters
+    ----------
+    scene
+        Bodies, laws, gravity.
+    duration, h
+        Time to simulate and time step, in seconds.
+    theta
+        1/2 keeps the books exact; towards 1 the scheme damps.
+    tol
+        Bound of the dimensionless residual of the contact problem in each step.
+    record
+        Time between recorded instants; every step by default.
+    contacts
+        Whether to record the contacts of those instants: points, gaps and impulses.
+    overlap
+        What to do if bodies overlap at the start: ``refuse``, or ``separate`` them by the smallest displacement.
+    progress
+        Called with the steps done and all steps.
+    """
+    _check_request(duration, h, theta, tol, overlap)
+    steps = round(duration / h)
+    every = 1 if record is None else max(1, round(record / h))
+    model, state, frames = layout.lay_out(scene, h, steps)
+    size = smallest(model)
+    room = layout.room(model, 64 + 8 * len(model.geometry.kind), 64 + 16 * len(model.geometry.kind))
+    room = _at_rest(scene, model, state, room, size, overlap)
+    room, state = (
+        layout.room(model, len(room.pairs), len(room.found.gap)),
+        layout.grown(state, len(room.found.gap)),
+    )
+    kept = layout.record(model, steps, every, 1024 if contacts else 0)
+    kernels.keep(model.bodies, state, 0, kept.track)
+    step = 0
+    while step < steps:
+        status, step, need = kernels.advance(
+            model,
+            state,
+            room,
+            kept,
+            h,
+            theta,
+            tol,
+            MARGIN * size,
+            TOUCH * size,
+            step,
+            min(step + _CHUNK, steps),
+        )
+        if status in (kernels.MORE_PAIRS, kernels.MORE_CONTACTS):
+            room, state = _roomier(model, state, room, status, need)
+        elif status == kernels.MORE_RECORDS:
+            kept = layout.roomier(kept, 2 * need)
+        elif status == kernels.NOT_FINITE:
+            raise SimulationError(
+                f"the motion is no longer finite after t = {h * step:g} s; forces or masses are out of proportion"
+            )
+        if progress is not None:
+            progress(step, steps)
+    _tell(scene, model, state, kept, room, h, size)
+    return History.of(scene, model, state, frames, kept, h, size)
+
+
+def smallest(model: Model) -> float:
+    """Return the reach of the smallest shape, the length by which near and touching are judged."""
+    finite = model.geometry.reach[np.isfinite(model.geometry.reach)]
+    return float(finite.min()) if finite.size else 1.0
+
+
+def _check_request(duration: float, h: float, theta: float, tol: float, overlap: str) -> None:
+    if not (math.isfinite(duration) and duration > 0.0 and math.isfinite(h) and 0.0 < h <= duration):
+        raise StudyError(
+            f"expected 0 < h <= duration, both finite; found h = {h} s and duration = {duration} s"
+        )
+    if not 0.5 <= theta <= 1.0:
+        raise StudyError(f"theta must lie between 1/2 (exact books) and 1 (most damping), found {theta}")
+    if not 1e-14 <= tol < 1.0:
+        raise StudyError(f"tol, the residual allowed in a step, must lie between 1e-14 and 1, found {tol}")
+    if overlap not in ("refuse", "separate"):
+        raise StudyError(f'overlap is "refuse" or "separate", found "{overlap}"')
+
+
+def _roomier(model: Model, state: State, room: Scratch, status: int, need: int) -> tuple[Scratch, State]:
+    pairs, contacts = len(room.pairs), len(room.found.gap)
+    if status == kernels.MORE_PAIRS:
+        pairs = 2 * need
+    else:
+        contacts = 2 * need
+    return layout.room(model, pairs, contacts), layout.grown(state, contacts)
+
+
+def _found(model: Model, x: Array, q: Array, meet: Any, margin: float, room: Scratch) -> tuple[Scratch, int]:
+    """Detect in a given configuration, with as much room as it takes."""
+    while True:
+        place(x, q, model.geometry, room.world)
+        n = find_pairs(model.geometry, room.world, meet, model.bodies.moves, margin, room.pairs, room.sweep)
+        if n > len(room.pairs):
+            room = layout.room(model, 2 * n, len(room.found.gap))
+            continue
+        n = collide(room.pairs, n, model.geometry, room.world, margin, room.found)
+        if n <= len(room.found.gap):
+            return room, n
+        room = layout.room(model, len(room.pairs), 2 * n)
+
+
+def _at_rest(scene: Scene, model: Model, state: State, room: Scratch, size: float, overlap: str) -> Scratch:
+    """Refuse or separate bodies that overlap at the start; return room that was enough."""
+    for _ in range(_ROUNDS):
+        room, n = _found(model, state.x, state.q, model.laws.meet, MARGIN * size, room)
+        gaps = room.found.gap[:n]
+        if n == 0 or gaps.min() >= -OVERLAP * size:
+            return room
+        if overlap == "refuse":
+            k = int(gaps.argmin())
+            one, other = (scene.bodies[i].name for i in _pair(model, room, k))
+            deep = len({tuple(_pair(model, room, int(i))) for i in np.flatnonzero(gaps < -OVERLAP * size)})
+            more = f" ({deep} pairs overlap)" if deep > 1 else ""
+            raise StudyError(
+                f'bodies "{one}" and "{other}" overlap by {-gaps[k]:.3g} m at the start{more}; move them apart, or let '
+                'overlap="separate" push them apart by the smallest displacement'
+            )
+        _separate(model, state, room, n)
+    raise StudyError(
+        f"bodies still overlap by {-gaps.min():.3g} m after {_ROUNDS} rounds of pushing them apart: there is no room "
+        "for all of them; give them more"
+    )
+
+
+def _pair(model: Model, room: Scratch, k: int) -> tuple[int, int]:
+    return int(model.geometry.body[room.found.a[k]]), int(model.geometry.body[room.found.b[k]])
+
+
+def _separate(model: Model, state: State, room: Scratch, n: int) -> None:
+    """Move bodies by the displacement of least mass-weighted square that opens every gap, without friction."""
+    motion, active = room.motion, room.active
+    motion.x[:], motion.q[:] = state.x, state.q
+    motion.before[:], motion.free[:], motion.w[:] = 0.0, 0.0, 0.0
+    owner, group = model.geometry.body, model.geometry.group
+    count = kernels.activate(
+        model.bodies, model.laws, owner, group, motion, room.found, n, 0.0, math.inf, active
+    )
+    active.bias[:count] = 0.0
+    active.bias[:count, 0] = room.found.gap[active.row[:count]]
+    active.mu[:count], active.r[:count] = 0.0, 0.0
+    solve_contacts(
+        active.a[:count],
+        active.b[:count],
+        active.G[:count],
+        active.bias[:count],
+        active.mu[:count],
+        motion.w,
+        active.r[:count],
+        1e-6,
+        room.solver,
+    )
+    for i in np.flatnonzero(model.bodies.number >= 0):
+        shift = model.bodies.inverse[i] * motion.w[model.bodies.number[i]]
+        state.x[i] += shift[:3]
+        turned(state.q[i], shift[3], shift[4], shift[5], state.q[i])
+
+
+def _tell(
+    scene: Scene, model: Model, state: State, kept: Record, room: Scratch, h: float, size: float
+) -> None:
+    """Warn of what a person would want to know, each thing once."""
+    steps, (share, body) = kept.steps, state.books.passed
+    failed = np.flatnonzero(steps.status != CONVERGED)
+    if failed.size:
+        worst = int(failed[steps.residual[failed].argmax()])
+        one, other = (scene.bodies[i].name for i in steps.worst[worst])
+        warnings.warn(
+            f"the contact problem was not solved to the end in {failed.size} of {len(steps.status)} steps; the "
+            f"largest residual is {steps.residual[worst]:.2g}, at t = {h * (worst + 1):g} s between {one} and {other}",
+            TamisWarning,
+            stacklevel=3,
+        )
+    if share > 1.0:
+        stride = model.bodies.stride[int(body)]
+        warnings.warn(
+            f"{scene.bodies[int(body)].name} covers {share * stride:.3g} m in a step, more than half the thickness "
+            f"of it and of what it may meet ({stride:.3g} m): it may pass through; take h < {h / share:.2g} s",
+            TamisWarning,
+            stacklevel=3,
+        )
+    _tell_of_lawless(scene, model, kept, room, size)
+    scale = History.energy_scale(model, kept, size)
+    gain = float(state.books.work[:, 2].sum())
+    if gain > 1e-6 * scale:
+        law = int(state.books.work[:, 2].argmax())
+        pair = f"{scene.laws[law].one} and {scene.laws[law].other}"
+        warnings.warn(
+            f"contacts have created {gain:.3g} J, {gain / scale:.2g} of the initial energy, most of it between {pair}: "
+            "Newton's restitution together with friction can do that; see energy_gain",
+            TamisWarning,
+            stacklevel=3,
+        )
+
+
+def _tell_of_lawless(scene: Scene, model: Model, kept: Record, room: Scratch, size: float) -> None:
+    """Say once which groups touch, at the start or at the end, and have no law."""
+    said = set()
+    for instant in (0, -1):
+        room, n = _found(
+            model, kept.track.x[instant], kept.track.q[instant], ~model.laws.meet, OVERLAP * size, room
+        )
+        for k in range(n):
+            groups = (model.geometry.group[room.found.a[k]], model.geometry.group[room.found.b[k]])
+            one, other = sorted(scene.groups[g] for g in groups)
+            if (one, other) not in said:
+                said.add((one, other))
+                a, b = (scene.bodies[i].name for i in _pair(model, room, k))
+                warnings.warn(
+                    f'bodies "{a}" and "{b}" touch, but there is no law between {one} and {other}: they do not see '
+                    f'each other; add Law("{one}", "{other}", ...) if they should',
+                    TamisWarning,
+                    stacklevel=4,
+                )

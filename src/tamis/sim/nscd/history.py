@@ -1,0 +1,217 @@
+"""What became of a scene: paths of points, the energy ledger, contacts and their impulses."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+
+from tamis.errors import StudyError, nearest
+from tamis.replays import Replay
+from tamis.replays import Shape as Drawn
+from tamis.sim.common.shapes import Box, Capsule, Convex, Cylinder, HalfSpace, Ring, Sphere, hull_of
+from tamis.sim.nscd.arrays import Model, Record, State
+from tamis.sim.nscd.layout import Frames, quaternion
+from tamis.sim.nscd.scene import Part, Scene, product
+from tamis.types import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Contacts:
+    """Contacts of the recorded instants, one row each; the impulse acts on the second body, minus it on the first."""
+
+    instant: Array  # (c,) index into the times
+    bodies: tuple[tuple[str, str], ...]
+    point: Array  # (c, 3) m
+    impulse: Array  # (c, 3) N s over the step that ends at the instant, in space axes
+    gap: Array  # (c,) m
+
+
+@dataclass(frozen=True, eq=False)
+class Ledger:
+    """Where the energy is and where it went, in J; rows are instants, columns of the works are laws.
+
+    The works are those of contact forces, negative where energy is lost. With theta = 1/2,
+    ``kinetic + potential - impact - friction - driver`` summed over laws is constant to round-off.
+    """
+
+    laws: tuple[str, ...]
+    kinetic: Array  # (t,)
+    potential: Array  # (t,)
+    impact: Array  # (t, laws)
+    friction: Array  # (t, laws)
+    gain: Array  # (t, laws) the steps in which a law's contacts did positive work, summed
+    driver: Array  # (t,) work of prescribed motions and constant torques
+    scale: float  # the energy by which changes are judged
+
+    @property
+    def energy(self) -> Array:
+        """Kinetic and potential energy."""
+        return self.kinetic + self.potential
+
+    @property
+    def closure(self) -> float:
+        """Return the largest gap in the books, over `scale`."""
+        rest = self.energy - self.impact.sum(axis=1) - self.friction.sum(axis=1) - self.driver
+        return float(np.abs(rest - rest[0]).max()) / self.scale
+
+
+@dataclass(frozen=True, eq=False)
+class Solver:
+    """What the contact problem cost, one row a step."""
+
+    iterations: Array
+    contacts: Array
+    residual: Array
+    converged: Array
+    worst: tuple[tuple[str, str], ...]  # bodies of the contact with the largest residual
+
+
+@dataclass(frozen=True, eq=False)
+class History:
+    """A run: instants, poses of all bodies, ledger, contacts and what the solver did."""
+
+    scene: Scene
+    times: Array  # (t,)
+    x: Array  # (t, b, 3) centres of mass
+    q: Array  # (t, b, 4) principal axes
+    v: Array  # (t, b, 6) velocity in space axes, angular velocity in principal axes
+    ledger: Ledger
+    contacts: Contacts
+    solver: Solver
+    frames: Frames
+    digest: str  # hash of the final state
+
+    @classmethod
+    def of(
+        cls,
+        scene: Scene,
+        model: Model,
+        state: State,
+        frames: Frames,
+        kept: Record,
+        h: float,
+        size: float,
+    ) -> History:
+        """Gather a record of the kernels."""
+        names = scene.names()
+        used = int(kept.listed.used[0])
+        digest = hashlib.sha256(b"".join(part.tobytes() for part in (state.x, state.q, state.v))).hexdigest()
+        return cls(
+            scene=scene,
+            times=h
+            * np.minimum(
+                int(kept.track.every[0]) * np.arange(len(kept.track.x)), len(kept.steps.status)
+            ).astype(np.float64),
+            x=kept.track.x,
+            q=kept.track.q,
+            v=kept.track.v,
+            ledger=Ledger(
+                laws=tuple(f"{law.one}-{law.other}" for law in scene.laws) or ("none",),
+                kinetic=kept.track.energy[:, 0],
+                potential=kept.track.energy[:, 1],
+                impact=kept.track.work[:, :, 0],
+                friction=kept.track.work[:, :, 1],
+                gain=kept.track.work[:, :, 2],
+                driver=kept.track.driver.sum(axis=1),
+                scale=cls.energy_scale(model, kept, size),
+            ),
+            contacts=Contacts(
+                instant=kept.listed.instant[:used].astype(np.float64),
+                bodies=tuple((names[i], names[j]) for i, j in kept.listed.bodies[:used]),
+                point=kept.listed.point[:used],
+                impulse=kept.listed.impulse[:used],
+                gap=kept.listed.gap[:used],
+            ),
+            solver=Solver(
+                iterations=kept.steps.iterations.astype(np.float64),
+                contacts=kept.steps.active.astype(np.float64),
+                residual=kept.steps.residual,
+                converged=kept.steps.status == 0,
+                worst=tuple((names[i], names[j]) for i, j in kept.steps.worst),
+            ),
+            frames=frames,
+            digest=digest,
+        )
+
+    @staticmethod
+    def energy_scale(model: Model, kept: Record, size: float) -> float:
+        """Return the initial energy above the lowest that was reached, and at least a fall by the smallest shape."""
+        kinetic, potential = kept.track.energy[0]
+        fall = float(potential - kept.track.energy[:, 1].min())
+        weights = np.linalg.norm(model.bodies.force[model.bodies.number >= 0, :3], axis=1).sum()
+        return float(kinetic) + max(fall, 0.0) + float(weights) * size or 1.0
+
+    def path(self, body: str, point: tuple[float, float, float] = (0.0, 0.0, 0.0)) -> Array:
+        """Return (t, 3): where a point of a body, given in the body's frame, was."""
+        i = self._number(body)
+        at: Array = self.x[:, i] + np.einsum("tij,j->ti", self.rotations(i), self._own(i, point))
+        return at
+
+    def velocity(self, body: str, point: tuple[float, float, float] = (0.0, 0.0, 0.0)) -> Array:
+        """Return (t, 3): how fast that point moved, in space axes."""
+        i = self._number(body)
+        spin = np.cross(self.v[:, i, 3:], self._own(i, point)[None, :])
+        speed: Array = self.v[:, i, :3] + np.einsum("tij,tj->ti", self.rotations(i), spin)
+        return speed
+
+    def replay(self) -> Replay:
+        """Return every shape at every recorded instant, with the speed of its body."""
+        shapes, poses, speeds = [], [], []
+        for i, body in enumerate(self.scene.bodies):
+            away = quaternion(self.frames.axes[i].T)
+            speed = np.linalg.norm(self.v[:, i, :3], axis=1)
+            for part in body.parts:
+                at = self.x[:, i] + np.einsum("tij,j->ti", self.rotations(i), self._own(i, part.centre))
+                turn = np.array([product(q, product(away, part.turn)) for q in self.q[:, i]])
+                turn /= np.linalg.norm(turn, axis=1)[:, None]
+                shapes.append(_drawn(part))
+                poses.append(np.hstack([at, turn]))
+                speeds.append(speed)
+        return Replay(
+            tuple(shapes),
+            self.times,
+            np.stack(poses, axis=1).astype(np.float32),
+            {"speed [m/s]": np.stack(speeds, axis=1)},
+        )
+
+    def rotations(self, i: int) -> Array:
+        """Return (t, 3, 3): the principal axes of a body as columns."""
+        w, x, y, z = self.q[:, i].T
+        rows = [
+            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+        ]
+        return np.moveaxis(np.array(rows), -1, 0)
+
+    def _own(self, i: int, point: tuple[float, float, float]) -> Array:
+        at: Array = self.frames.axes[i].T @ (np.asarray(point, dtype=np.float64) - self.frames.centre[i])
+        return at
+
+    def _number(self, body: str) -> int:
+        names = self.scene.names()
+        if body not in names:
+            raise StudyError(f'no body "{body}" in this history{nearest(body, names)}')
+        return names.index(body)
+
+
+def _drawn(part: Part) -> Drawn:
+    match part.shape:
+        case Sphere(radius):
+            return Drawn("sphere", (radius,), part.group)
+        case Box(sides):
+            return Drawn("box", sides, part.group)
+        case Cylinder(radius, length):
+            return Drawn("cylinder", (radius, length), part.group)
+        case Capsule(radius, length):
+            return Drawn("capsule", (radius, length), part.group)
+        case HalfSpace():
+            return Drawn("halfspace", (), part.group)
+        case Ring(radius):
+            return Drawn("ring", (radius, 0.1 * radius), part.group)
+        case Convex():
+            hull = hull_of(part.shape)
+            assert hull is not None
+            return Drawn("convex", (), part.group, hull.vertices, hull.loops)

@@ -1,0 +1,259 @@
+"""From a scene to the arrays of the kernels, and room for a run."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tamis.sim.common import broad
+from tamis.sim.common.geometry import manifolds, world
+from tamis.sim.common.shapes import (
+    Box,
+    Capsule,
+    Contactor,
+    Convex,
+    Cylinder,
+    Shape,
+    Sphere,
+    geometry_of,
+    hull_of,
+)
+from tamis.sim.nscd import bodyspace
+from tamis.sim.nscd.arrays import (
+    Active,
+    Bodies,
+    Books,
+    Impulses,
+    Islands,
+    Laws,
+    Listed,
+    Model,
+    Motion,
+    Record,
+    Scratch,
+    State,
+    Steps,
+    Track,
+)
+from tamis.sim.nscd.scene import Scene, product, rotation
+from tamis.types import Array
+
+
+class Frames(NamedTuple):
+    """Where the frames that a person gave lie in those of the kernels: centre of mass and principal axes."""
+
+    centre: Array  # (b, 3) of mass, in the body's frame
+    axes: Array  # (b, 3, 3) principal axes as columns, in the body's frame
+
+
+def lay_out(scene: Scene, h: float, steps: int) -> tuple[Model, State, Frames]:
+    """Return the constant arrays, the state at the start, and the frames of the bodies."""
+    n = len(scene.bodies)
+    mass, x, q, v, force = (np.zeros((n, k)) for k in (6, 3, 4, 6, 6))
+    frames = Frames(np.zeros((n, 3)), np.zeros((n, 3, 3)))
+    contactors: list[Contactor] = []
+    driven = []
+    for i, body in enumerate(scene.bodies):
+        if body.responds:
+            own, centre, moments, axes = body.inertial()
+        else:
+            own, centre, moments, axes = 1.0, np.zeros(3), np.ones(3), np.eye(3)
+        R = rotation(body.orientation)
+        mass[i] = [own, own, own, *moments]
+        frames.centre[i], frames.axes[i] = centre, axes
+        x[i] = np.asarray(body.position) + R @ centre
+        q[i] = product(body.orientation, quaternion(axes))
+        v[i] = [*body.velocity, *((R @ axes).T @ np.asarray(body.spin))]
+        force[i] = [*body.force, *body.torque]
+        if body.responds:
+            force[i, :3] += own * np.asarray(scene.gravity)
+        if body.motion is not None:
+            driven.append(body.motion.at(h * np.arange(steps + 1, dtype=np.float64)))
+            v[i] = driven[-1][0]
+        away = quaternion(axes.T)
+        for part in body.parts:
+            at = axes.T @ (np.asarray(part.centre) - centre)
+            turn = product(away, part.turn)
+            contactors.append(
+                Contactor(part.shape, i, scene.groups.index(part.group), (at[0], at[1], at[2]), turn)
+            )
+    q /= np.linalg.norm(q, axis=1)[:, None]
+    responds = np.array([body.responds for body in scene.bodies])
+    moves = responds | np.array([body.motion is not None for body in scene.bodies])
+    meet, law = _laws(scene)
+    root = np.sqrt(mass)
+    model = Model(
+        geometry_of(contactors),
+        Bodies(
+            mass=mass,
+            root=root,
+            inverse=np.where(responds[:, None], 1.0 / root, 0.0),
+            force=force,
+            number=np.where(responds, np.cumsum(responds) - 1, -1),
+            moves=moves,
+            motion=np.where(moves & ~responds, np.cumsum(moves & ~responds) - 1, -1),
+            driven=np.array(driven) if driven else np.zeros((0, 1, 6)),
+            stride=_strides(contactors, meet, n),
+        ),
+        Laws(
+            meet=meet,
+            number=law,
+            mu=np.array([law.mu for law in scene.laws] or [0.0]),
+            e=np.array([law.e for law in scene.laws] or [0.0]),
+        ),
+    )
+    return model, start(x, q, v, len(model.laws.mu)), frames
+
+
+def _laws(scene: Scene) -> tuple[Any, Any]:
+    k = len(scene.groups)
+    meet, number = np.zeros((k, k), dtype=bool), np.zeros((k, k), dtype=np.int64)
+    for i, law in enumerate(scene.laws):
+        one, other = scene.groups.index(law.one), scene.groups.index(law.other)
+        meet[one, other] = meet[other, one] = True
+        number[one, other] = number[other, one] = i
+    return meet, number
+
+
+def _strides(contactors: list[Contactor], meet: Any, n: int) -> Array:
+    """Return how far each body may move in a step: half the thickness of its thinnest part and of what it may meet."""
+    known: dict[Shape, float] = {}
+    for contactor in contactors:
+        if contactor.shape not in known:
+            known[contactor.shape] = half_thickness(contactor.shape)
+    thinnest = np.full(len(meet), math.inf)
+    for contactor in contactors:
+        thinnest[contactor.group] = min(thinnest[contactor.group], known[contactor.shape])
+    stride = np.full(n, math.inf)
+    for contactor in contactors:
+        met = meet[contactor.group]
+        if met.any():
+            both = known[contactor.shape] + float(thinnest[met].min())
+            stride[contactor.body] = min(stride[contactor.body], both)
+    return stride
+
+
+def half_thickness(shape: Shape) -> float:
+    """Return half the least width of a shape; infinite where it has none."""
+    match shape:
+        case Sphere(radius) | Capsule(radius, _):
+            return radius
+        case Cylinder(radius, length):
+            return min(radius, 0.5 * length)
+        case Box() | Convex():
+            hull = hull_of(shape)
+            assert hull is not None
+            heights = hull.vertices @ hull.normals.T
+            return 0.5 * float((heights.max(axis=0) - heights.min(axis=0)).min())
+        case _:
+            return math.inf
+
+
+def start(x: Array, q: Array, v: Array, laws: int) -> State:
+    """Return a state at the start: nothing touched, nothing lost."""
+    return State(
+        x,
+        q,
+        v,
+        Impulses(_ints(1), _ints(0), _ints(0), _ints(0), np.zeros((0, 3))),
+        Books(np.zeros((laws, 3)), np.zeros(2), np.zeros(2)),
+    )
+
+
+def room(model: Model, pairs: int, contacts: int) -> Scratch:
+    """Make room for the steps: so many pairs, so many contacts."""
+    n, responding = len(model.bodies.mass), int((model.bodies.number >= 0).sum())
+    return Scratch(
+        motion=Motion(
+            x=np.zeros((n, 3)),
+            q=np.zeros((n, 4)),
+            before=np.zeros((n, 6)),
+            free=np.zeros((n, 6)),
+            w=np.zeros((responding, 6)),
+        ),
+        islands=Islands(_ints(responding), *(np.zeros(responding) for _ in range(4))),
+        world=world(model.geometry),
+        sweep=broad.sweep(len(model.geometry.kind)),
+        pairs=_ints(pairs, 2),
+        found=manifolds(contacts),
+        active=Active(
+            row=_ints(contacts),
+            bodies=_ints(contacts, 2),
+            law=_ints(contacts),
+            a=_ints(contacts),
+            b=_ints(contacts),
+            G=np.zeros((contacts, 3, 12)),
+            bias=np.zeros((contacts, 3)),
+            mu=np.zeros(contacts),
+            frame=np.zeros((contacts, 3, 3)),
+            apart=np.zeros((contacts, 3)),
+            r=np.zeros((contacts, 3)),
+        ),
+        solver=bodyspace.workspace(responding, contacts),
+    )
+
+
+def grown(state: State, contacts: int) -> State:
+    """Return the state with room for so many impulses."""
+    held, *arrays = state.impulses
+    return state._replace(impulses=Impulses(held, *(_longer(array, contacts) for array in arrays)))
+
+
+def record(model: Model, steps: int, every: int, contacts: int) -> Record:
+    """Make room for a record of so many steps, one instant of ``every`` and the last, and so many contacts in all."""
+    n, laws, instants = len(model.bodies.mass), len(model.laws.mu), -(-steps // every) + 1
+    return Record(
+        Track(
+            every=np.array([every]),
+            x=np.zeros((instants, n, 3)),
+            q=np.zeros((instants, n, 4)),
+            v=np.zeros((instants, n, 6)),
+            energy=np.zeros((instants, 2)),
+            work=np.zeros((instants, laws, 3)),
+            driver=np.zeros((instants, 2)),
+        ),
+        Steps(_ints(steps), _ints(steps), _ints(steps), np.zeros(steps), _ints(steps, 2)),
+        Listed(
+            used=_ints(1),
+            instant=_ints(contacts),
+            bodies=_ints(contacts, 2),
+            point=np.zeros((contacts, 3)),
+            impulse=np.zeros((contacts, 3)),
+            gap=np.zeros(contacts),
+        ),
+    )
+
+
+def roomier(record: Record, contacts: int) -> Record:
+    """Return the record with room for so many contacts."""
+    used, *arrays = record.listed
+    return record._replace(listed=Listed(used, *(_longer(array, contacts) for array in arrays)))
+
+
+def _ints(*shape: int) -> Any:
+    return np.zeros(shape, dtype=np.int64)
+
+
+def _longer(array: Any, rows: int) -> Any:
+    more = np.zeros((rows, *array.shape[1:]), dtype=array.dtype)
+    more[: len(array)] = array
+    return more
+
+
+def quaternion(R: Array) -> tuple[float, float, float, float]:
+    """Return the unit quaternion of a rotation matrix (Shepperd's choice of the largest component)."""
+    trace = R[0, 0] + R[1, 1] + R[2, 2]
+    four = np.array([trace, 2 * R[0, 0] - trace, 2 * R[1, 1] - trace, 2 * R[2, 2] - trace])
+    k = int(four.argmax())
+    s = math.sqrt(1.0 + four[k])
+    w, x, y, z = R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1], 0.0
+    xy, xz, yz = R[0, 1] + R[1, 0], R[0, 2] + R[2, 0], R[1, 2] + R[2, 1]
+    w, x, y, z = (
+        (s * s, w, x, y),
+        (w, s * s, xy, xz),
+        (x, xy, s * s, yz),
+        (y, xz, yz, s * s),
+    )[k]
+    return (0.5 * w / s, 0.5 * x / s, 0.5 * y / s, 0.5 * z / s)

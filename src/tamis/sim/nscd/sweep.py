@@ -1,0 +1,239 @@
+"""Block Gauss-Seidel in body space: the contacts are visited in turn, the velocities are updated in place.
+
+Why no Delassus matrix
+----------------------
+The step's problem is ``u = W r + q`` with ``W = G G^T`` and Coulomb's law at each contact (see
+``sim/common/cone.py``). Row i of W couples a contact with all contacts of its two bodies, twenty 3x3 blocks
+in a wall; the same row through the velocities of the two bodies is one 3x12 block and its transpose. Nothing
+is assembled, and a visit reads 36 numbers that lie side by side. The method itself is that of Jourdan, Alart &
+Jean (1998, 10.1016/S0045-7825(97)00137-0): each visit solves its contact exactly, the others held.
+
+Velocities are mass-scaled, ``w = M^(1/2) v``, six numbers a body: then ``w = w_free + G^T r`` and the same
+block serves both ways. A body that does not respond has the number -1 and is skipped.
+
+Momentum
+--------
+Between two sweeps the impulses, and the velocities with them, go on by a share of the last change, growing as in
+Nesterov's method (Mazhar, Heyn, Negrut & Tasora 2015, 10.1145/2735627, use it on the projected gradient) and
+dropped when the changes grow (O'Donoghue & Candes 2015, 10.1007/s10208-013-9150-3). Sweeps needed on six
+colliding packs of 1900 to 3500 contacts, residual 1e-4: 580 to more than 1500 without, 130 to 480 with. Plain
+over-relaxation by 1.5 does not end on two of them. The share is kept below 0.9 and a growth of a tenth is let
+pass: dropping it at the first growth, and letting it come close to 1, takes half as many sweeps again.
+
+Residual
+--------
+Impulses are made comparable with velocities by the local effective mass, ``w_i = trace(W_ii) / 3``::
+
+    e_i = | w_i r_i - P_K(w_i r_i - u_i - mu |u_T,i| e_N) | / s,    s = max_j |u_free,j|
+
+It has no unit, does not change when the scene is scaled, and sees a light body beside a heavy one.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.jit import kernel
+from tamis.sim.common.cone import natural, solve_local
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+MOMENTUM = 0.9  # largest share of the last change that is added to the next start
+RESTART = 1.1  # growth of the changes at which it is dropped
+
+
+class Contacts(NamedTuple):
+    """The active contacts of a step: ``u_i = G_i (w_a, w_b) + bias_i``, normal first, friction ``mu_i``."""
+
+    a: Indices
+    b: Indices
+    G: Array  # (contacts, 3, 12)
+    bias: Array  # (contacts, 3)
+    mu: Array
+
+
+class Local(NamedTuple):
+    """What each contact keeps about itself."""
+
+    W: Array  # (contacts, 3, 3) blocks W_ii
+    inverse: Array  # (contacts, 3, 3) and their inverses
+    weight: Array  # (contacts,) mean diagonal w_i
+
+
+@kernel
+def copy(source: Array, target: Array) -> None:
+    """Copy as many rows as the smaller array has; compiles ten times faster than an assignment of slices."""
+    for i in range(min(source.shape[0], target.shape[0])):
+        for j in range(source.shape[1]):
+            target[i, j] = source[i, j]
+
+
+@kernel
+def velocity(i: int, contacts: Contacts, w: Array) -> tuple[float, float, float]:
+    """Return the relative velocity (N, T1, T2) at contact ``i``."""
+    G, bias = contacts.G, contacts.bias
+    u0, u1, u2 = bias[i, 0], bias[i, 1], bias[i, 2]
+    body = contacts.a[i]
+    if body >= 0:
+        for k in range(6):
+            u0 += G[i, 0, k] * w[body, k]
+            u1 += G[i, 1, k] * w[body, k]
+            u2 += G[i, 2, k] * w[body, k]
+    body = contacts.b[i]
+    if body >= 0:
+        for k in range(6):
+            u0 += G[i, 0, 6 + k] * w[body, k]
+            u1 += G[i, 1, 6 + k] * w[body, k]
+            u2 += G[i, 2, 6 + k] * w[body, k]
+    return u0, u1, u2
+
+
+@kernel
+def push(i: int, contacts: Contacts, w: Array, d0: float, d1: float, d2: float) -> None:
+    """Add the impulse ``d`` at contact ``i`` to the velocities of its bodies."""
+    G = contacts.G
+    body = contacts.a[i]
+    if body >= 0:
+        for k in range(6):
+            w[body, k] += G[i, 0, k] * d0 + G[i, 1, k] * d1 + G[i, 2, k] * d2
+    body = contacts.b[i]
+    if body >= 0:
+        for k in range(6):
+            w[body, k] += G[i, 0, 6 + k] * d0 + G[i, 1, 6 + k] * d1 + G[i, 2, 6 + k] * d2
+
+
+@kernel
+def prepare(contacts: Contacts, w: Array, local: Local) -> float:
+    """Fill `Local`; return the scale ``s`` of the free velocities ``w``."""
+    G, W, inverse = contacts.G, local.W, local.inverse
+    scale = 0.0
+    for i in range(contacts.a.size):
+        a = b = c = d = e = f = 0.0
+        for k in range(12):
+            g0, g1, g2 = G[i, 0, k], G[i, 1, k], G[i, 2, k]
+            a += g0 * g0
+            b += g0 * g1
+            c += g0 * g2
+            d += g1 * g1
+            e += g1 * g2
+            f += g2 * g2
+        W[i, 0, 0], W[i, 1, 1], W[i, 2, 2] = a, d, f
+        W[i, 0, 1] = W[i, 1, 0] = b
+        W[i, 0, 2] = W[i, 2, 0] = c
+        W[i, 1, 2] = W[i, 2, 1] = e
+        A, B, C = d * f - e * e, c * e - b * f, b * e - c * d
+        det = a * A + b * B + c * C
+        over = 1.0 / det if det > 1e-14 * a * d * f else 0.0
+        inverse[i, 0, 0], inverse[i, 1, 1], inverse[i, 2, 2] = (
+            over * A,
+            over * (a * f - c * c),
+            over * (a * d - b * b),
+        )
+        inverse[i, 0, 1] = inverse[i, 1, 0] = over * B
+        inverse[i, 0, 2] = inverse[i, 2, 0] = over * C
+        inverse[i, 1, 2] = inverse[i, 2, 1] = over * (b * c - a * e)
+        local.weight[i] = (a + d + f) / 3.0
+        u0, u1, u2 = velocity(i, contacts, w)
+        scale = max(scale, u0 * u0 + u1 * u1 + u2 * u2)
+    return math.sqrt(scale) if scale != 0.0 else 1.0
+
+
+@kernel
+def visit(
+    i: int, W: Array, V: Array, u0: float, u1: float, u2: float, r0: float, r1: float, r2: float, mu: float
+) -> tuple[float, float, float]:
+    """Return the impulse that solves contact ``i``, now at ``u`` under ``r``; sticking is tried first."""
+    q0 = u0 - W[i, 0, 0] * r0 - W[i, 0, 1] * r1 - W[i, 0, 2] * r2
+    if q0 >= 0.0:
+        return 0.0, 0.0, 0.0
+    n = r0 - V[i, 0, 0] * u0 - V[i, 0, 1] * u1 - V[i, 0, 2] * u2
+    s = r1 - V[i, 1, 0] * u0 - V[i, 1, 1] * u1 - V[i, 1, 2] * u2
+    t = r2 - V[i, 2, 0] * u0 - V[i, 2, 1] * u1 - V[i, 2, 2] * u2
+    if n > 0.0 and s * s + t * t <= mu * mu * n * n and V[i, 0, 0] > 0.0:
+        return n, s, t
+    q1 = u1 - W[i, 1, 0] * r0 - W[i, 1, 1] * r1 - W[i, 1, 2] * r2
+    q2 = u2 - W[i, 2, 0] * r0 - W[i, 2, 1] * r1 - W[i, 2, 2] * r2
+    return solve_local(W[i], q0, q1, q2, mu)
+
+
+@kernel
+def sweep(contacts: Contacts, w: Array, r: Array, local: Local) -> tuple[float, float]:
+    """Visit each contact once; return the largest change, as a velocity, and the sum of squares in energy."""
+    largest = total = 0.0
+    for i in range(contacts.a.size):
+        u0, u1, u2 = velocity(i, contacts, w)
+        p0, p1, p2 = r[i, 0], r[i, 1], r[i, 2]
+        n, t1, t2 = visit(i, local.W, local.inverse, u0, u1, u2, p0, p1, p2, contacts.mu[i])
+        d0, d1, d2 = n - p0, t1 - p1, t2 - p2
+        if d0 != 0.0 or d1 != 0.0 or d2 != 0.0:
+            r[i, 0], r[i, 1], r[i, 2] = n, t1, t2
+            push(i, contacts, w, d0, d1, d2)
+            square = local.weight[i] * (d0 * d0 + d1 * d1 + d2 * d2)
+            total += square
+            largest = max(largest, local.weight[i] * square)
+    return math.sqrt(largest), total
+
+
+@kernel
+def relax(
+    contacts: Contacts,
+    w: Array,
+    r: Array,
+    local: Local,
+    goal: float,
+    limit: int,
+    w_last: Array,
+    r_last: Array,
+) -> int:
+    """Sweep until the changes are below ``goal``, extrapolating between sweeps; return how often."""
+    n, m = contacts.a.size, w.shape[0]
+    momentum, before = 1.0, math.inf
+    for k in range(limit):
+        largest, total = sweep(contacts, w, r, local)
+        if not largest > goal:
+            return k + 1
+        if total > RESTART * before:
+            momentum = 1.0
+        before = total
+        following = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * momentum * momentum))
+        beta = min((momentum - 1.0) / following, MOMENTUM) if k + 1 < limit else 0.0
+        momentum = following
+        for i in range(n):
+            for j in range(3):
+                new = r[i, j]
+                r[i, j] = new + beta * (new - r_last[i, j])
+                r_last[i, j] = new
+        for i in range(m):
+            for j in range(6):
+                new = w[i, j]
+                w[i, j] = new + beta * (new - w_last[i, j])
+                w_last[i, j] = new
+    return limit
+
+
+@kernel
+def impose(contacts: Contacts, r: Array, free: Array, w: Array) -> None:
+    """Set ``w = w_free + G^T r``."""
+    copy(free, w)
+    for i in range(contacts.a.size):
+        push(i, contacts, w, r[i, 0], r[i, 1], r[i, 2])
+
+
+@kernel
+def residual(contacts: Contacts, w: Array, r: Array, weight: Array) -> tuple[float, int]:
+    """Return the largest residual, as a velocity, and its contact; not a number if any is not."""
+    largest, worst = 0.0, 0
+    for i in range(contacts.a.size):
+        u0, u1, u2 = velocity(i, contacts, w)
+        c = weight[i]
+        e = natural(u0, u1, u2, c * r[i, 0], c * r[i, 1], c * r[i, 2], contacts.mu[i], 1.0)
+        if not e <= largest:
+            largest, worst = e, i
+            if math.isnan(e):
+                break
+    return largest, worst

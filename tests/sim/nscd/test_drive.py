@@ -1,0 +1,176 @@
+"""Runs: determinism, records, and what is said of bad input."""
+
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+
+from tamis.errors import StudyError, TamisWarning
+from tamis.sim.common.shapes import Box, Convex, HalfSpace, Sphere
+from tamis.sim.nscd import cases
+from tamis.sim.nscd.drive import run
+from tamis.sim.nscd.scene import Body, Law, Motion, Part, Scene, about
+
+CUBE = Part(Box((0.2, 0.2, 0.2)))
+
+
+def two(apart, **options):
+    """Two cubes in the air, their centres ``apart``."""
+    return Scene(
+        [
+            Body("left", [CUBE], mass=1.0),
+            Body("right", [CUBE], mass=1.0, position=(apart, 0.0, 0.0)),
+        ],
+        [Law("default", "default", 0.3)],
+        **options,
+    )
+
+
+def test_the_same_bytes_in_any_order_and_any_process():
+    scene = cases.wall()
+    first = run(scene, 0.03, tol=1e-6).digest
+    shuffled = list(scene.bodies)
+    np.random.default_rng(3).shuffle(shuffled)
+    assert run(scene, 0.03, tol=1e-6).digest == first
+    assert run(Scene(shuffled, scene.laws, scene.gravity), 0.03, tol=1e-6).digest == first
+    code = (
+        "from tamis.sim.nscd import cases\nfrom tamis.sim.nscd.drive import run\n"
+        "print(run(cases.wall(), 0.03, tol=1e-6).digest)"
+    )
+    other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert other.stdout.strip() == first
+
+
+def test_a_long_record_is_the_short_one_and_more():
+    every, some = run(cases.bounce(e=0.5), 0.505), run(cases.bounce(e=0.5), 0.505, record=0.01)
+    assert every.digest == some.digest
+    np.testing.assert_allclose(some.times, [*np.arange(0, 0.505, 0.01), 0.505])
+    np.testing.assert_array_equal(some.x[:-1], every.x[::10])
+    np.testing.assert_array_equal(some.x[-1], every.x[-1])
+
+
+def test_bodies_that_overlap_are_refused_with_their_names_and_how_deep():
+    with pytest.raises(StudyError, match=r'"left" and "right" overlap by 0.05 m at the start; .*"separate"'):
+        run(two(0.15), 0.1)
+
+
+def test_or_separated():
+    history = run(two(0.15, gravity=(0.0, 0.0, 0.0)), 0.1, overlap="separate")
+    x = history.x[-1, :, 0]
+    assert x[1] - x[0] == pytest.approx(0.2, abs=1e-6) and x.sum() == pytest.approx(0.15, abs=1e-9)
+
+
+def test_no_room_to_separate():
+    walls = [
+        Body(
+            name, [Part(HalfSpace())], fixed=True, position=(x, 0.0, 0.0), orientation=about((0, 1, 0), turn)
+        )
+        for name, x, turn in (("west", -0.05, 90.0), ("east", 0.05, -90.0))
+    ]
+    with pytest.raises(StudyError, match="there is no room for all of them"):
+        run(
+            Scene([*walls, Body("cube", [CUBE], mass=1.0)], [Law("default", "default", 0.0)]),
+            0.1,
+            overlap="separate",
+        )
+
+
+def test_touching_groups_without_a_law_are_told_once():
+    bodies = [
+        Body("floor", [Part(HalfSpace(), group="soil")], fixed=True),
+        *(Body(f"cube{i}", [CUBE], mass=1.0, position=(float(i), 0.0, 0.1)) for i in range(3)),
+    ]
+    with pytest.warns(TamisWarning, match="no law between default and soil") as said:
+        run(Scene(bodies), 0.01)
+    assert len(said) == 1
+
+
+def test_a_step_too_large_for_the_speed_is_told():
+    bullet = Body("bullet", [Part(Sphere(0.01))], mass=0.1, position=(0, 0, 1), velocity=(0.0, 0.0, -50.0))
+    plate = Body("plate", [Part(Box((1.0, 1.0, 0.02)), group="plate")], fixed=True)
+    with pytest.warns(TamisWarning, match=r"bullet covers 0.05.* m in a step.*take h < 0.0004"):
+        run(Scene([bullet, plate], [Law("default", "plate", 0.0)]), 0.01, h=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Body("b", [CUBE], mass=0.0), 'body "b": mass must be positive and finite, found 0.0'),
+        (lambda: Body("b", [CUBE], mass=-2.0), "mass must be positive"),
+        (lambda: Body("b", [CUBE], density=float("nan")), "density must be positive and finite"),
+        (lambda: Body("b", [CUBE]), "needs a mass or a density, found neither"),
+        (lambda: Body("b", [CUBE], mass=1.0, density=1.0), "found both"),
+        (lambda: Body("b", [CUBE], mass=1.0, force=(float("nan"), 0, 0)), "force must be finite"),
+        (lambda: Body("b", [CUBE], mass=1.0, velocity=(1.0, 2.0)), "velocity must be finite numbers"),
+        (lambda: Body("b", [CUBE], mass=1.0, orientation=(0, 0, 0, 0)), "quaternion other than zero"),
+        (lambda: Body("b", [CUBE], fixed=True, velocity=(1, 0, 0)), "is fixed and yet has a velocity"),
+        (lambda: Body("b", [Part(HalfSpace())], mass=1.0), "half-space, which has no mass"),
+        (
+            lambda: Body("b", [CUBE], mass=1.0, inertia=np.diag([1.0, 1.0, 3.0])).inertial(),
+            "belong to no body",
+        ),
+        (lambda: Body("b", [CUBE], mass=1.0, inertia=np.ones(3)).inertial(), "symmetric, finite matrix"),
+        (lambda: Law("a", "b", -0.1), "mu must be zero or positive"),
+        (lambda: Law("a", "b", 0.1, 1.2), "e must lie between 0 and 1"),
+        (lambda: two(1.0, gravity=(0.0, 0.0, float("inf"))), "gravity must be three finite"),
+        (lambda: Scene([Body("b", [CUBE], mass=1.0)] * 2), "same name: b"),
+        (lambda: Scene([Body("b", [CUBE], mass=1.0)], [Law("defualt", "default", 0.1)]), 'mean "default"'),
+        (
+            lambda: Scene([Body("b", [CUBE], mass=1.0)], [Law("default", "default", 0.1)] * 2),
+            "two laws for default and default",
+        ),
+        (lambda: run(two(1.0), 1.0, h=2.0), "0 < h <= duration"),
+        (lambda: run(two(1.0), float("nan")), "0 < h <= duration"),
+        (lambda: run(two(1.0), 1.0, theta=0.3), "theta must lie between 1/2"),
+        (lambda: run(two(1.0), 1.0, tol=0.0), "tol, the residual allowed"),
+        (lambda: run(two(1.0), 1.0, overlap="ignore"), '"refuse" or "separate"'),
+        (lambda: run(two(1.0), 0.01).path("lfet"), 'did you mean "left"'),
+        (lambda: Motion([0.0, 0.0], np.zeros((2, 3))).at(np.zeros(1)), "rising times"),
+        (lambda: about((0, 0, 0), 3.0), "axis other than zero"),
+        (
+            lambda: run(
+                Scene([Body("b", [Part(Convex(((0, 0, 0), (1, 0, 0), (0, 1, 0), (1, 1, 0))))], mass=1.0)]),
+                1.0,
+            ),
+            "flat, in one plane",
+        ),
+    ],
+)
+def test_bad_input_is_refused_in_words(make, words):
+    with pytest.raises(StudyError) as error:
+        make()
+    assert words in str(error.value)
+
+
+def test_mass_and_inertia_of_a_compound_body_are_those_of_its_shapes():
+    """Two half boxes make a box; a dumb-bell by Steiner."""
+    half = Part(Box((0.5, 0.4, 0.3)), centre=(0.25, 0.0, 0.0))
+    other = Part(Box((0.5, 0.4, 0.3)), centre=(-0.25, 0.0, 0.0), turn=about((1, 0, 0), 180.0))
+    whole = Body("whole", [Part(Box((1.0, 0.4, 0.3)))], density=700.0).inertial()
+    halves = Body("halves", [half, other], density=700.0).inertial()
+    for one, two_ in zip(whole[:3], halves[:3], strict=True):
+        np.testing.assert_allclose(two_, one, atol=1e-12)
+    bell = Body(
+        "bell",
+        [Part(Sphere(0.1), centre=(0.0, 0.0, z)) for z in (-0.5, 0.5)],
+        mass=4.0,
+        position=(1.0, 0.0, 0.0),
+    ).inertial()
+    ball = 0.4 * 2.0 * 0.01
+    np.testing.assert_allclose(bell[2], [2 * (ball + 2.0 * 0.25)] * 2 + [2 * ball], rtol=1e-12)
+
+
+def test_a_body_off_its_centre_of_mass_turns_about_it():
+    part = Part(Sphere(0.1), centre=(0.3, 0.0, 0.0))
+    body = Body(
+        "ball", [part], mass=1.0, position=(1.0, 2.0, 3.0), spin=(0.0, 0.0, 2.0), velocity=(1.0, 0.0, 0.0)
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        history = run(Scene([body], gravity=(0.0, 0.0, 0.0)), 0.1)
+    np.testing.assert_allclose(history.x[0, 0], [1.3, 2.0, 3.0], atol=1e-15)
+    np.testing.assert_allclose(history.velocity("ball")[0], [1.0, -0.6, 0.0], atol=1e-12)
+    path = history.path("ball")
+    assert np.linalg.norm(path - history.x[:, 0], axis=1) == pytest.approx(0.3, rel=1e-12)
