@@ -24,7 +24,6 @@ hypothesis.settings.register_profile("soak", max_examples=2000, deadline=None)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
-def pytest_collection_modifyitems(items):
-    for item in items:
-        if item.path.is_relative_to(ROOT / "tests" / "sim"):
-            item.add_marker(pytest.mark.xdist_group("kernels"))
+def pytest_itemcollected(item):
+    if item.path.is_relative_to(ROOT / "tests" / "sim"):
+        item.add_marker(pytest.mark.xdist_group("kernels"))
