@@ -14,10 +14,10 @@ run: $(VENV)/.run            ## the main job: three contact laws calibrated, com
 	$(BIN)/tamis compare $(STEEL)/m1.toml $(STEEL)/m2.toml $(STEEL)/m3.toml
 
 test: $(VENV)/.dev           ## the tests, without the slow ones
-	$(BIN)/python -m pytest -q -n auto --dist loadgroup -m "not slow"
+	$(BIN)/python -m pytest -q -n auto -m "not slow"
 
 test-all: $(VENV)/.dev       ## all tests, the slow ones included
-	$(BIN)/python -m pytest -q -n auto --dist loadgroup
+	$(BIN)/python -m pytest -q -n auto
 
 lint: $(VENV)/.dev           ## style
 	$(BIN)/ruff check .

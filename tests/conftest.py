@@ -24,6 +24,12 @@ hypothesis.settings.register_profile("soak", max_examples=2000, deadline=None)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
-def pytest_itemcollected(item):
-    if item.path.is_relative_to(ROOT / "tests" / "sim"):
-        item.add_marker(pytest.mark.xdist_group("kernels"))
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    from xdist.scheduler import LoadScopeScheduling
+
+    class OneWorkerForKernels(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            return "tests/sim" if nodeid.startswith("tests/sim/") else nodeid
+
+    return OneWorkerForKernels(config, log)
