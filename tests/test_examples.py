@@ -107,9 +107,15 @@ def test_groups_of_data(tmp_path):
     done = subprocess.run([*TAMIS, "run", "all.toml"], cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     check(folder, tomllib.loads((folder / "expected.toml").read_text()))
-    runs = sorted(path.name for path in (folder / "runs").glob("*/*.npz"))
 
-    # data taken to be exact: a posterior that covers none of them, said in red, and exit code 1
+
+@pytest.mark.example
+@pytest.mark.slow
+def test_data_taken_to_be_exact(tmp_path):
+    """A posterior that covers none of the data, said in red, exit code 1; over the runs of the other studies."""
+    folder = copied("05_groups", tmp_path)
+    subprocess.run([*TAMIS, "run", "all.toml", "--to", "runs"], cwd=folder, check=True, capture_output=True)
+    runs = sorted(path.name for path in (folder / "runs").glob("*/*.npz"))
     done = subprocess.run([*TAMIS, "run", "exact.toml"], cwd=folder, capture_output=True, text=True)
     assert done.returncode == 1
     assert "!! 520 kJ, Top (and 7 other observations): an error of 1e-10 is assumed" in done.stdout
@@ -129,6 +135,7 @@ def test_parts_of_the_data(tmp_path, name, parts):
 
 
 @pytest.mark.example
+@pytest.mark.slow
 def test_suspension_from_its_log_likelihood(tmp_path):
     folder = copied("06_suspension", tmp_path)
     done = subprocess.run([*TAMIS, "run", "study.toml"], cwd=folder, capture_output=True, text=True)
