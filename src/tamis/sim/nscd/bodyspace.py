@@ -12,15 +12,9 @@ So every call begins with sweeps, at least one even if the warm start is good en
 changes next to nothing Newton's method moves its centre once: bodies at rest then settle to round-off over the
 steps and do not creep, however slowly sweeps would get them there. If ten are not enough and the factorisation is
 cheap, Newton's method goes on from there; otherwise sweeps do. Hundreds of blocks in a wall take the first
-way, thousands of grains the second. On the first 0.2 s of a dry wall (43 bodies, 220 to 300 contacts) hit at
-20 m/s, steps of 1 ms, residual 1e-6, the mean of a step:
-
-    ==========================  ==========  =========  ===========
-    method                      iterations  time (ms)  not reached
-    ==========================  ==========  =========  ===========
-    sweeps without momentum           1850         66     4 of 200
-    sweeps and Newton's method          36          5     0 of 200
-    ==========================  ==========  =========  ===========
+way, thousands of grains the second. Two seconds of the dry wall (43 bodies, 220 contacts in the mean, an impact at
+20 m/s) to a residual of 1e-6 took 1238 sweeps and 35 ms a step by plain sweeps, 3 % of the steps ending at a cap of
+20 000; both methods together take 19 iterations and 1.8 ms, and solve every step.
 
 What is returned is what was reached: the residual is computed from the velocities that belong to the impulses
 returned, ``w = w_free + G^T r``, and if the iterations ran out the impulses are the best ones met.

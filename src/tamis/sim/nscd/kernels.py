@@ -16,10 +16,10 @@ its impulse ``r`` over the step::
 ``u = G v`` are the relative velocities of the contacts, normal first, ``u_N`` the normal one at the start of the step.
 
 *No drift.* The geometry ``G`` is that of the predicted end of the step. The law then says ``u+ = G(q+) v+ = 0`` where
-the step before said ``G(q) v = 0``, so a lasting contact moves by the trapezoidal rule and its gap stays to third
-order in ``h`` a step (with the geometry of the start or the middle it would creep by ``h |spin|^2`` a second). At rest
-it moves by nothing at all but what the solver leaves, and the solver, which goes on from the last step's impulses
-and always improves them, leaves round-off.
+the step before said ``G(q) v = 0``, so a lasting contact that turns moves by the trapezoidal rule, and only the rule
+for the energy, below, moves its gap (with the geometry of the start or the middle it would creep by ``h |spin|^2/2``
+times its arm a second). At rest it moves by nothing at all but what the solver leaves, and the solver, which goes on
+from the last step's impulses and always improves them, leaves round-off.
 
 *Books that close.* With ``theta = 1/2`` constant forces do exactly the work that the potential loses, the midpoint
 rule and the Cayley map conserve the spin of a free body, and all that is left is the work of the impulses,
