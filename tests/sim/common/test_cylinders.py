@@ -5,19 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from tamis.sim.common.cylinders import cylinders
 from tamis.sim.common.shapes import Box, Capsule, Convex, Cylinder, hull_of
-from tests.sim.common.test_planes import about, meet, pose, product, random_pose, rotation, same_when_moved
-from tests.sim.common.test_rounds import (
-    LYING,
-    blob,
-    check_random,
-    holds,
-    near_pose,
-    separation,
-    signed_distance,
-)
+from tests.sim.common.distances import blob, check_random, holds, near_pose, separation, signed_distance
+from tests.sim.common.poses import about, meet, pose, product, random_pose, rotation, same_when_moved
 
+LYING = about((0, 1, 0), math.pi / 2)  # axis along x
 ACROSS = about((1, 0, 0), -math.pi / 2)  # axis along y
 PAIRS = {
     "box-cylinder": [Box((1.0, 0.8, 1.4)), Cylinder(0.5, 1.2)],
@@ -36,13 +28,13 @@ def shaken(rng, at, size=1e-9):
 def check_rest(shapes, poses, features, points, gap, normal=(0, 0, 1), margin=0.05):
     """Check a resting configuration, also when everything is shaken a little: nothing may come, go or be renamed."""
     rng = np.random.default_rng(0)
-    found = meet(cylinders, shapes, poses, margin)
+    found = meet(shapes, poses, margin)
     assert found.feature.tolist() == features
     np.testing.assert_allclose(found.gap, gap, atol=1e-14)
     np.testing.assert_allclose(found.normal, [normal] * len(features), atol=1e-14)
     np.testing.assert_allclose(found.point, points, atol=1e-14)
     for _ in range(100):
-        again = meet(cylinders, shapes, [shaken(rng, at) for at in poses], margin)
+        again = meet(shapes, [shaken(rng, at) for at in poses], margin)
         assert again.feature.tolist() == features
         np.testing.assert_allclose(again.point, found.point, atol=1e-6)
         np.testing.assert_allclose(again.gap, found.gap, atol=1e-7)
@@ -51,13 +43,13 @@ def check_rest(shapes, poses, features, points, gap, normal=(0, 0, 1), margin=0.
 
 @pytest.mark.parametrize("name", PAIRS)
 def test_least_gap_is_the_signed_distance(name):
-    check_random(cylinders, PAIRS[name], seed=1, repeats=6)
+    check_random(PAIRS[name], seed=1, repeats=6)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PAIRS)
 def test_least_gap_is_the_signed_distance_many_times(name):
-    check_random(cylinders, PAIRS[name], seed=2, repeats=300)
+    check_random(PAIRS[name], seed=2, repeats=300)
 
 
 @pytest.mark.slow
@@ -68,7 +60,6 @@ def test_nearly_aligned_shapes_still_have_the_least_gap(name):
     shapes = PAIRS[name]
     turns = [
         about((0, 0, 1), 0.0),
-        LYING,
         ACROSS,
         about((1, 0, 0), math.pi / 4),
         about((0, 1, 0), math.pi / 4),
@@ -82,7 +73,7 @@ def test_nearly_aligned_shapes_still_have_the_least_gap(name):
         for _ in range(3):
             d, normal = signed_distance(shapes, [first, second])
             second = pose(second.x + (rng.uniform(-0.02, 0.02) - d) * normal, second.q)
-        found = meet(cylinders, shapes, [first, second])
+        found = meet(shapes, [first, second])
         true = signed_distance(shapes, [first, second], also=[found.normal])[0]
         k = found.gap.argmin()
         half = 0.5 * found.gap[k] * found.normal[k]
@@ -100,7 +91,7 @@ def test_contacts_turn_with_everything(name):
     rng = np.random.default_rng(3)
     for _ in range(20):
         poses = near_pose(rng, PAIRS[name])
-        same_when_moved(cylinders, PAIRS[name], poses, random_pose(rng, 3.0), tolerance=1e-9)
+        same_when_moved(PAIRS[name], poses, random_pose(rng, 3.0), tolerance=1e-9)
 
 
 def test_cylinders_are_seen_the_same_from_both_sides():
@@ -108,7 +99,7 @@ def test_cylinders_are_seen_the_same_from_both_sides():
     shapes = PAIRS["cylinder-cylinder"]
     for _ in range(50):
         poses = near_pose(rng, shapes)
-        here, there = (meet(cylinders, shapes, poses, margin=0.1, swap=swap) for swap in (False, True))
+        here, there = (meet(shapes, poses, margin=0.1, swap=swap) for swap in (False, True))
         k, m = here.gap.argmin(), there.gap.argmin()
         assert here.gap[k] == pytest.approx(there.gap[m], abs=1e-12)
         np.testing.assert_allclose(here.normal[k], -there.normal[m], atol=1e-7)
@@ -131,7 +122,7 @@ def test_cylinder_standing_on_a_box():
 
 def test_cylinder_standing_over_the_edge_of_a_box():
     """Marks at +y, -x, -y lie on the box, the one at +x not; the edge x = 2 cuts the rim at y = +-0.3."""
-    found = meet(cylinders, [Box((4, 4, 2)), Cylinder(0.5, 2.0)], [pose(), pose((1.6, 0, 2.0))])
+    found = meet([Box((4, 4, 2)), Cylinder(0.5, 2.0)], [pose(), pose((1.6, 0, 2.0))])
     points = sorted(map(tuple, np.round(found.point, 12) + 0.0))
     assert points == sorted([(1.1, 0, 1), (1.6, 0.5, 1), (1.6, -0.5, 1), (2, 0.3, 1), (2, -0.3, 1)])
     check_rest(
@@ -145,7 +136,7 @@ def test_cylinder_standing_over_the_edge_of_a_box():
 
 def test_box_standing_on_a_cylinder():
     shapes, poses = [Box((1, 1, 2)), Cylinder(2.0, 2.0)], [pose((0.1, 0.2, 1.99)), pose()]
-    found = meet(cylinders, shapes, poses)
+    found = meet(shapes, poses)
     assert len(found.gap) == 4
     np.testing.assert_allclose(sorted(found.point[:, 0]), [-0.4, -0.4, 0.6, 0.6], atol=1e-14)
     check_rest(shapes, poses, found.feature.tolist(), found.point, -0.01, normal=(0, 0, -1))
@@ -162,9 +153,7 @@ def test_leaning_cylinder_on_a_box_has_the_exact_lowest_point():
         tilt, turn = rng.uniform(1e-6, 1.2), rng.uniform(0, 6)
         q = product(about((math.cos(turn), math.sin(turn), 0), tilt), about((0, 0, 1), rng.uniform(0, 6)))
         low = math.cos(tilt) + 0.5 * math.sin(tilt)
-        found = meet(
-            cylinders, [Box((9, 9, 2)), Cylinder(0.5, 2.0)], [pose(), pose((0, 0, 1 + low - 1e-3), q)]
-        )
+        found = meet([Box((9, 9, 2)), Cylinder(0.5, 2.0)], [pose(), pose((0, 0, 1 + low - 1e-3), q)])
         k = found.gap.argmin()
         assert found.gap[k] == pytest.approx(-1e-3, abs=1e-14)
         np.testing.assert_allclose(found.normal[k], [0, 0, 1], atol=1e-15)
@@ -181,7 +170,7 @@ def test_cylinder_lying_on_a_face_and_over_its_edge():
 def test_cylinder_along_an_edge_rests_on_two_points():
     away = math.sqrt(0.5) * 0.499
     shapes, poses = [Box((2, 2, 2)), Cylinder(0.5, 3.0)], [pose(), pose((1 + away, 0, 1 + away), ACROSS)]
-    found = meet(cylinders, shapes, poses)
+    found = meet(shapes, poses)
     np.testing.assert_allclose(sorted(found.point[:, 1]), [-1, 1], atol=1e-12)
     h = math.sqrt(0.5)
     check_rest(shapes, poses, [1, 2], found.point, -0.001, normal=(h, 0, h))
@@ -192,7 +181,7 @@ def test_cylinder_standing_on_an_edge():
     top = math.sqrt(2.0)
     shapes = [Box((2, 2, 2)), Cylinder(0.5, 2.0)]
     poses = [pose(q=about((1, 0, 0), math.pi / 4)), pose((0, 0.3, top + 0.99))]
-    found = meet(cylinders, shapes, poses)
+    found = meet(shapes, poses)
     np.testing.assert_allclose(np.sort(found.point[:, 0]), [-0.4, 0.4], atol=1e-14)
     np.testing.assert_allclose(found.point[:, 1:], [[0, top - 0.005]] * 2, atol=1e-14)
     check_rest(shapes, poses, [1, 2], found.point, -0.01)
@@ -202,7 +191,6 @@ def test_edge_across_the_side_is_a_point():
     h = math.sqrt(0.5)
     turned = about((1, 0, 0), math.pi / 4)  # an edge along x on top, at z = sqrt 2
     found = meet(
-        cylinders,
         [Box((2, 2, 2)), Cylinder(0.5, 3.0)],
         [pose(q=turned), pose((0.2, 0.1, 2 * h + 0.499), ACROSS)],
     )
@@ -217,8 +205,8 @@ def test_box_and_the_same_as_points(solid):
     rng = np.random.default_rng(6)
     for _ in range(30):
         poses = near_pose(rng, [Box((1.0, 1.0, 1.0)), Cylinder(0.5, 1.0)])
-        box = meet(cylinders, [Box((1.0, 1.0, 1.0)), Cylinder(0.5, 1.0)], poses)
-        found = meet(cylinders, [solid, Cylinder(0.5, 1.0)], poses)
+        box = meet([Box((1.0, 1.0, 1.0)), Cylinder(0.5, 1.0)], poses)
+        found = meet([solid, Cylinder(0.5, 1.0)], poses)
         assert len(found.gap) == len(box.gap)
         np.testing.assert_allclose(np.sort(found.gap), np.sort(box.gap), atol=1e-12)
 
@@ -237,7 +225,7 @@ def test_equal_discs_one_upon_the_other_keep_the_marks_of_the_first():
 
 def test_offset_discs_touch_in_their_lens():
     """Marks of each within the other, and the crossings of the circles at 0.3 from the middle line."""
-    found = meet(cylinders, [Cylinder(0.5, 1.0), Cylinder(0.5, 1.0)], [pose(), pose((0.8, 0, 1.0))])
+    found = meet([Cylinder(0.5, 1.0), Cylinder(0.5, 1.0)], [pose(), pose((0.8, 0, 1.0))])
     points = sorted(map(tuple, np.round(found.point, 12) + 0.0))
     assert points == sorted([(0.5, 0, 0.5), (0.3, 0, 0.5), (0.4, 0.3, 0.5), (0.4, -0.3, 0.5)])
     np.testing.assert_allclose(found.gap, 0.0, atol=1e-15)
@@ -250,7 +238,7 @@ def test_offset_stack_with_play_is_held_over_its_whole_lens():
     """Seven millimetres of play: the points span nearly the whole disc, whatever the turn of the bodies."""
     for turn in np.linspace(0.0, 1.5, 7):
         poses = [pose(q=about((0, 0, 1), turn)), pose((0.007, 0, 0.8), about((0, 0, 1), 0.4))]
-        found = meet(cylinders, [Cylinder(0.38, 0.8)] * 2, poses)
+        found = meet([Cylinder(0.38, 0.8)] * 2, poses)
         assert 4 <= len(found.gap) <= 10
         angles = np.sort(np.arctan2(found.point[:, 1], found.point[:, 0] - 0.0035))
         gaps = np.diff(np.append(angles, angles[0] + 2 * math.pi))
@@ -260,7 +248,7 @@ def test_offset_stack_with_play_is_held_over_its_whole_lens():
 
 
 def test_small_disc_within_a_large_one():
-    found = meet(cylinders, [Cylinder(2.0, 1.0), Cylinder(0.5, 1.0)], [pose(), pose((0.3, 0, 0.99))])
+    found = meet([Cylinder(2.0, 1.0), Cylinder(0.5, 1.0)], [pose(), pose((0.3, 0, 0.99))])
     np.testing.assert_allclose(sorted(found.point[:, 0]), [-0.2, 0.3, 0.3, 0.8], atol=1e-14)
     np.testing.assert_allclose(found.gap, -0.01, atol=1e-15)
 
@@ -286,7 +274,6 @@ def test_rim_against_the_side_of_another():
     h = math.sqrt(0.5)
     reach = h * 1.0 + h * 0.25
     found = meet(
-        cylinders,
         [Cylinder(0.5, 4.0), Cylinder(0.25, 2.0)],
         [pose(), pose((0.5 + reach - 1e-3, 0, 0.2), about((0, 1, 0), math.pi / 4))],
     )
@@ -297,10 +284,10 @@ def test_rim_against_the_side_of_another():
 
 
 def test_capsule_beside_and_upon_a_cylinder():
-    beside = meet(cylinders, [Cylinder(0.5, 2.0), Capsule(0.25, 2.0)], [pose(), pose((0.74, 0, 0.5))])
+    beside = meet([Cylinder(0.5, 2.0), Capsule(0.25, 2.0)], [pose(), pose((0.74, 0, 0.5))])
     assert beside.feature.tolist() == [1, 2]
     np.testing.assert_allclose(beside.point, [[0.495, 0, -0.5], [0.495, 0, 1.0]], atol=1e-14)
-    upon = meet(cylinders, [Cylinder(0.5, 2.0), Capsule(0.25, 4.0)], [pose(), pose((0, 0.3, 1.25), LYING)])
+    upon = meet([Cylinder(0.5, 2.0), Capsule(0.25, 4.0)], [pose(), pose((0, 0.3, 1.25), LYING)])
     np.testing.assert_allclose(upon.point, [[-0.4, 0.3, 1.0], [0.4, 0.3, 1.0]], atol=1e-14)
 
 
@@ -318,6 +305,6 @@ def test_against_an_independent_library():
             a, b = (theirs[type(shape)](shape) for shape in shapes)
             d = coal.distance(a, placed[0], b, placed[1], coal.DistanceRequest(), coal.DistanceResult())
             if 1e-3 < d < 0.09:
-                assert meet(cylinders, shapes, poses, margin=0.1).gap.min() == pytest.approx(d, abs=1e-5)
+                assert meet(shapes, poses, margin=0.1).gap.min() == pytest.approx(d, abs=1e-5)
                 seen += 1
     assert seen > 30

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from tamis.sim.common import geometry as g
+from tamis.sim.common.collide import collide
 from tamis.sim.common.polyhedra import polyhedra
 from tamis.sim.common.shapes import Box, Contactor, Convex, Shape, geometry_of, hull_of
+from tests.sim.common.poses import UPRIGHT, about, rotation
 
 MARGIN = 0.01
-UPRIGHT = (1.0, 0.0, 0.0, 0.0)
 CUBE = Box((1.0, 1.0, 1.0))
 CUT_CUBE = Convex(
     tuple(
@@ -43,25 +44,17 @@ class Found(NamedTuple):
     world: g.World
 
 
-def about(axis: tuple[float, float, float], angle: float) -> np.ndarray:
-    unit = np.array(axis) / np.linalg.norm(axis)
-    return np.array([math.cos(angle / 2), *(math.sin(angle / 2) * unit)])
-
-
-def turn(q: np.ndarray) -> np.ndarray:
-    out = np.empty((3, 3))
-    g.matrix(np.asarray(q, dtype=float), out)
-    return out
-
-
 def found(a: Shape, b: Shape, xa, xb, qa=UPRIGHT, qb=UPRIGHT, margin: float = MARGIN) -> Found:
+    """Find the contacts of two shapes, with normals from the first towards the second."""
     geometry = geometry_of([Contactor(a, 0, 0), Contactor(b, 1, 0)])
     world = g.world(geometry)
     g.place(np.array([xa, xb], dtype=float), np.array([qa, qb], dtype=float), geometry, world)
     out = g.manifolds(64)
-    n = polyhedra(0, 1, geometry, world, margin, out, 0)
-    assert (out.a[:n] == 0).all() and (out.b[:n] == 1).all()
-    return Found(out.feature[:n], out.point[:n], out.normal[:n], out.gap[:n], geometry, world)
+    n = collide(np.array([[0, 1]]), 1, geometry, world, margin, out)
+    swapped = int(geometry.kind[0] > geometry.kind[1])  # the lower kind is a
+    assert (out.a[:n] == swapped).all() and (out.b[:n] == 1 - swapped).all()
+    normal = -out.normal[:n] if swapped else out.normal[:n]
+    return Found(out.feature[:n], out.point[:n], normal, out.gap[:n], geometry, world)
 
 
 def same_points(point: np.ndarray, expected, tol: float = 1e-14) -> bool:
@@ -339,7 +332,7 @@ def test_distances_against_coal() -> None:
     request = coal.DistanceRequest()
     request.gjk_tolerance = 1e-10
     for a, b, x, q in random_pairs(50, 3, 0.0, 0.035):
-        places = [coal.Transform3s(turn(q[k]), x[k]) for k in range(2)]
+        places = [coal.Transform3s(rotation(q[k]), x[k]) for k in range(2)]
         distance = coal.distance(solid(a), places[0], solid(b), places[1], request, coal.DistanceResult())
         c = found(a, b, *x, *q, margin=0.03)
         seen.add(len(c.gap) > 0)
@@ -372,8 +365,8 @@ def test_rotation_of_everything() -> None:
         turned = np.empty((2, 4))
         for k in range(2):
             g.times(r, q[k], turned[k])
-        c, d = found(a, b, *x, *q), found(a, b, *(x @ turn(r).T), *turned)
+        c, d = found(a, b, *x, *q), found(a, b, *(x @ rotation(r).T), *turned)
         assert c.feature.tolist() == d.feature.tolist()
-        np.testing.assert_allclose(d.point, c.point @ turn(r).T, atol=1e-11)
-        np.testing.assert_allclose(d.normal, c.normal @ turn(r).T, atol=1e-11)
+        np.testing.assert_allclose(d.point, c.point @ rotation(r).T, atol=1e-11)
+        np.testing.assert_allclose(d.normal, c.normal @ rotation(r).T, atol=1e-11)
         np.testing.assert_allclose(d.gap, c.gap, atol=1e-13)

@@ -121,8 +121,10 @@ def residuals(problem: Problem, r):
     w = p.free.ravel() + G.T @ r.ravel()
     u = (G @ w).reshape(-1, 3) + p.bias
     weight = (G**2).reshape(len(p.a), -1).sum(1) / 3
-    scale = np.linalg.norm((G @ p.free.ravel()).reshape(-1, 3) + p.bias, axis=1).max()
+    free = (G @ p.free.ravel()).reshape(-1, 3) + p.bias
     z = weight[:, None] * r
+    speed = np.linalg.norm(free, axis=1).max()
+    scale = max(speed, min(np.linalg.norm(z, axis=1).max(), 30.0 * speed))
     y = z - u
     y[:, 0] -= p.mu * np.hypot(u[:, 1], u[:, 2])
     t = np.hypot(y[:, 1], y[:, 2])

@@ -8,7 +8,7 @@ import pytest
 from tamis.sim.common.blocklu import analyse, block_lu, factorise, solve
 from tamis.sim.nscd.bodyspace import workspace
 from tamis.sim.nscd.newton import assemble, imbalance, proximal_newton
-from tamis.sim.nscd.sweep import Contacts, impose, prepare, relax, residual
+from tamis.sim.nscd.sweep import Contacts, begin, impose, prepare, relax, residual
 from tests.sim.nscd.bodies import residuals, wall
 
 
@@ -77,7 +77,8 @@ def moving():
     work.trial.free[:] = problem.free
     scale = prepare(contacts, problem.free, work.local)
     w, r = problem.free.copy(), np.zeros((len(problem.a), 3))
-    relax(contacts, w, r, work.local, 0.0, 3, work.trial.w, work.trial.r)
+    begin(w, r, work.last)
+    relax(contacts, w, r, work.local, 0.0, 3, work.last)
     impose(contacts, r, problem.free, w)
     return problem, contacts, work, scale, w, r
 
@@ -109,7 +110,7 @@ def test_the_matrix_is_the_derivative_of_the_imbalance(moving):
 def test_newton_goes_on_where_sweeps_hardly_move(moving):
     problem, contacts, work, scale, w, r = moving
     weight = work.local.weight
-    start, _ = residual(contacts, w, r, weight)
+    start, _ = residual(contacts, w, r, weight, work.trial.errors)
     count, _ = analyse(len(w), contacts.a, contacts.b, work.lu)
     iterations, found, worst = proximal_newton(
         contacts, w, r, weight, 1e-10 * scale, 60, 10.0, count, work.lu, work.trial

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.jit import kernel
+from tamis.jit import inner, kernel
 from tamis.sim.common.geometry import HALFSPACE, Floats, Geometry, Ints, World
 
 Flags = NDArray[np.bool_]
@@ -73,7 +73,7 @@ def sweep(n_contactors: int) -> Sweep:
     )
 
 
-@kernel
+@inner
 def spread(number: int) -> int:
     """Put two zeros before each of ten bits."""
     number = (number | (number << 16)) & 0x030000FF
@@ -82,7 +82,7 @@ def spread(number: int) -> int:
     return (number | (number << 2)) & 0x09249249
 
 
-@kernel
+@inner
 def arrange(geometry: Geometry, world: World, work: Sweep) -> int:
     """Order the bounded contactors along the curve and put the half-spaces last; return how many are bounded."""
     n = 0
@@ -126,7 +126,7 @@ def arrange(geometry: Geometry, world: World, work: Sweep) -> int:
     return n
 
 
-@kernel
+@inner
 def grow(world: World, n: int, margin: float, work: Sweep) -> int:
     """Build the boxes of all levels over the ``n`` contactors in order; return the number of boxes."""
     bounds, order = work.bounds, work.order
@@ -153,7 +153,7 @@ def grow(world: World, n: int, margin: float, work: Sweep) -> int:
     return last
 
 
-@kernel
+@inner
 def overlap(bounds: Floats, a: int, b: int) -> bool:
     """Tell whether two boxes have a point in common."""
     return bool(
@@ -166,7 +166,7 @@ def overlap(bounds: Floats, a: int, b: int) -> bool:
     )
 
 
-@kernel
+@inner
 def near_plane(k: int, other: int, world: World, margin: float) -> bool:
     """Tell whether the bounding box of ``other`` comes within the margin of half-space ``k``."""
     height = 0.0
@@ -177,14 +177,14 @@ def near_plane(k: int, other: int, world: World, margin: float) -> bool:
     return height <= margin
 
 
-@kernel
+@inner
 def allowed(i: int, j: int, body: Ints, group: Ints, meet: Flags, moves: Flags) -> bool:
     """Tell whether two contactors are of groups that meet and of different bodies of which one moves."""
     a, b = body[i], body[j]
     return bool(a != b and meet[group[i], group[j]] and (moves[a] or moves[b]))
 
 
-@kernel
+@inner
 def put(pairs: Ints, n: int, i: int, j: int) -> int:
     """Write a pair if there is room, and count it in any case."""
     if n < len(pairs):
@@ -192,7 +192,7 @@ def put(pairs: Ints, n: int, i: int, j: int) -> int:
     return n + 1
 
 
-@kernel
+@inner
 def sort(pairs: Ints, n: int, work: Sweep) -> None:
     """Sort the first ``n`` pairs."""
     row, fill, mark = work.row, work.fill, work.mark

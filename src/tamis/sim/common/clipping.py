@@ -44,7 +44,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tamis.jit import kernel
+from tamis.jit import inner
 from tamis.sim.common.geometry import Floats, Ints, Manifolds
 
 TIE = 1e-6  # of the smaller reach: differences below it are none
@@ -68,13 +68,13 @@ class Hulls(NamedTuple):
     edge_faces: Ints
 
 
-@kernel
+@inner
 def corner_on_face(of_b: bool, corner: int, face: int) -> int:
     """Name a corner of one polyhedron on a face of the other, both counted within their contactor."""
     return (1 << 60 if of_b else 0) + (corner << 30) + face
 
 
-@kernel
+@inner
 def edge_on_edge(ua: int, wa: int, ub: int, wb: int) -> int:
     """Name an edge of ``a`` across one of ``b`` by their corners; an edge of two equal corners is a corner."""
     a = (min(ua, wa) << 15) + max(ua, wa)
@@ -82,7 +82,7 @@ def edge_on_edge(ua: int, wa: int, ub: int, wb: int) -> int:
     return (2 << 60) + (a << 30) + b
 
 
-@kernel
+@inner
 def incident_face(hulls: Hulls, k: int, x: float, y: float, z: float) -> int:
     """Return the face of contactor ``k`` that holds its lowest corner along (x, y, z) and the flattest edge there."""
     at, normals, edges, edge_faces = hulls.at, hulls.normals, hulls.edges, hulls.edge_faces
@@ -106,7 +106,7 @@ def incident_face(hulls: Hulls, k: int, x: float, y: float, z: float) -> int:
     return face
 
 
-@kernel
+@inner
 def cut(
     hulls: Hulls,
     i: int,
@@ -220,7 +220,7 @@ def cut(
     return n, least
 
 
-@kernel
+@inner
 def closest(at: Floats, ua: int, wa: int, ub: int, wb: int) -> tuple[float, float, float]:
     """Return where two segments come nearest, as fractions of each, and their squared distance.
 
@@ -242,7 +242,7 @@ def closest(at: Floats, ua: int, wa: int, ub: int, wb: int) -> tuple[float, floa
     return s, t, dx * dx + dy * dy + dz * dz
 
 
-@kernel
+@inner
 def parallel(at: Floats, ua: int, wa: int, ub: int, wb: int) -> bool:
     """Tell whether two segments have the same direction."""
     aa = ab = bb = 0.0
@@ -252,7 +252,7 @@ def parallel(at: Floats, ua: int, wa: int, ub: int, wb: int) -> bool:
     return bool(aa * bb - ab * ab <= PARALLEL * aa * bb)
 
 
-@kernel
+@inner
 def nearest(
     hulls: Hulls, i: int, j: int, x: float, y: float, z: float, limit: float
 ) -> tuple[int, int, int, int]:
@@ -285,7 +285,7 @@ def nearest(
     return found
 
 
-@kernel
+@inner
 def edge_contacts(
     hulls: Hulls,
     i: int,

@@ -28,26 +28,10 @@ from __future__ import annotations
 
 import math
 
-from tamis.jit import kernel
-from tamis.sim.common.geometry import Geometry, Manifolds, World
-from tamis.sim.common.planes import (
-    FLAT,
-    HIGH,
-    LOW,
-    NEAREST,
-    Vector,
-    Z,
-    along,
-    axis,
-    cross,
-    dot,
-    minus,
-    norm,
-    put,
-    row,
-    scaled,
-)
+from tamis.jit import inner
+from tamis.sim.common.geometry import HIGH, LOW, NEAREST, Geometry, Manifolds, World, put
 from tamis.sim.common.rounds import PARALLEL, SHORT, SLANT, clamp, near_segments, put_either, sideways
+from tamis.sim.common.vectors import FLAT, Vector, Z, along, axis, cross, dot, minus, norm, row, scaled
 
 TIE = 1e-10  # of a size: separations as equal as that are told apart by rank, not by value
 RIM = 1e-6  # of a radius: as near to an outline as that is on it
@@ -55,20 +39,20 @@ DEEP = 0.02  # of a size: overlaps deeper than that may have several best direct
 MATCH = 0.98  # cosine of the angle up to which a flat end lies on a face
 
 
-@kernel
+@inner
 def extent(n: Vector, u: Vector, r: float, half: float) -> float:
     """Return how far a cylinder reaches along a direction: its support function."""
     return r * norm(cross(n, u)) + half * abs(dot(n, u))
 
 
-@kernel
+@inner
 def slope_on_arc(w: Vector, u: Vector, r: float, half: float, n: Vector, ahead: Vector) -> float:
     """Return the rate of ``w . n - extent(n)`` as ``n`` turns towards ``ahead``."""
     c, dc = dot(n, u), dot(ahead, u)
     return dot(w, ahead) + r * c * dc / max(norm(cross(n, u)), 1e-300) - math.copysign(half, c) * dc
 
 
-@kernel
+@inner
 def best_on_arc(w: Vector, u: Vector, r: float, half: float, a: Vector, b: Vector, angle: float) -> Vector:
     """Return the direction between ``a`` and ``angle`` from it towards ``b`` that is best for ``w . n - extent``."""
     best, at = -math.inf, 0.0
@@ -91,7 +75,7 @@ def best_on_arc(w: Vector, u: Vector, r: float, half: float, a: Vector, b: Vecto
     return along(scaled(math.cos(t), a), math.sin(t), b)
 
 
-@kernel
+@inner
 def lowest(n: Vector, c: Vector, u: Vector, r: float, half: float) -> Vector:
     """Return the middle of what a cylinder has lowest along ``n``: a rim point, a line or an end."""
     rise = dot(n, u)
@@ -101,7 +85,7 @@ def lowest(n: Vector, c: Vector, u: Vector, r: float, half: float) -> Vector:
     return along(x, -r / lean, across) if lean > FLAT else x
 
 
-@kernel
+@inner
 def across(u: Vector, v: Vector, toward: Vector) -> Vector:
     """Return the unit vector across two directions on the side of a third; any across ``u`` if they are parallel."""
     n = cross(u, v)
@@ -111,13 +95,13 @@ def across(u: Vector, v: Vector, toward: Vector) -> Vector:
     return scaled(math.copysign(1.0 / size, dot(toward, n)), n)
 
 
-@kernel
+@inner
 def onto(x: Vector, n: Vector, a: Vector, u: Vector) -> Vector:
     """Return where the line through ``x`` along ``n`` meets the plane through ``a`` across ``u``."""
     return along(x, dot(minus(a, x), u) / dot(n, u), n)
 
 
-@kernel
+@inner
 def crossing(x: Vector, n: Vector, p: Vector, u: Vector, r: float, q: Vector, v: Vector, s: float) -> Vector:
     """Return the point near ``x`` of the rim ``p, u, r`` that lies over the rim ``q, v, s`` along ``n``: Newton."""
     for _ in range(6):
@@ -133,7 +117,7 @@ def crossing(x: Vector, n: Vector, p: Vector, u: Vector, r: float, q: Vector, v:
     return x
 
 
-@kernel
+@inner
 def rim_point(k: int, middle: Vector, m: int, r: float, fall: Vector, world: World) -> Vector:
     """Return rim point ``m`` of the end of cylinder ``k`` about ``middle``: four marks, then the lowest."""
     if m == 4:
@@ -141,7 +125,7 @@ def rim_point(k: int, middle: Vector, m: int, r: float, fall: Vector, world: Wor
     return along(middle, (1 - 2 * (m // 2)) * r, axis(world.axes, k, m % 2))
 
 
-@kernel
+@inner
 def within_disc(p: Vector, v: Vector, c: Vector, w: Vector, r: float) -> tuple[float, float]:
     """Return the part of the line ``p + t v`` inside the endless cylinder about ``c, w``; empty if reversed."""
     a, b = minus(p, c), along(v, -dot(v, w), w)
@@ -154,13 +138,13 @@ def within_disc(p: Vector, v: Vector, c: Vector, w: Vector, r: float) -> tuple[f
     return (-half - root) / square, (-half + root) / square
 
 
-@kernel
+@inner
 def apart(d: Vector, n: Vector, u: Vector, r: float, half: float, v: Vector, s: float, tall: float) -> float:
     """Return the separation along ``n`` of two cylinders of axes ``u, v`` whose centres are ``d`` apart."""
     return dot(d, n) - extent(n, u, r, half) - extent(n, v, s, tall)
 
 
-@kernel
+@inner
 def toward(y: Vector, n: Vector, c: Vector, u: Vector, r: float, half: float) -> Vector:
     """Return the point nearest to ``y`` of what a cylinder has lowest along ``n``."""
     x = lowest(n, c, u, r, half)
@@ -174,7 +158,7 @@ def toward(y: Vector, n: Vector, c: Vector, u: Vector, r: float, half: float) ->
     return x
 
 
-@kernel
+@inner
 def facing(
     n: Vector, c: Vector, u: Vector, r: float, half: float, e: Vector, v: Vector, s: float, tall: float
 ) -> tuple[Vector, Vector]:
@@ -192,7 +176,7 @@ def facing(
     return x, y
 
 
-@kernel
+@inner
 def opposite(
     n: Vector,
     near: float,
@@ -211,7 +195,7 @@ def opposite(
     return norm(along(off, -dot(off, n), n)) <= near
 
 
-@kernel
+@inner
 def climb(
     n: Vector, c: Vector, u: Vector, r: float, half: float, e: Vector, v: Vector, s: float, tall: float
 ) -> Vector:
@@ -258,7 +242,7 @@ def climb(
     return n
 
 
-@kernel
+@inner
 def listed(
     kind: int, d: Vector, u: Vector, r: float, half: float, v: Vector, s: float, tall: float
 ) -> Vector:
@@ -278,7 +262,7 @@ def listed(
     return a
 
 
-@kernel
+@inner
 def best_normal(
     margin: float, c: Vector, u: Vector, r: float, half: float, e: Vector, v: Vector, s: float, tall: float
 ) -> tuple[float, Vector]:
@@ -307,7 +291,7 @@ def best_normal(
     return best, normal
 
 
-@kernel
+@inner
 def _ends(
     i: int, j: int, normal: Vector, geometry: Geometry, world: World, margin: float, out: Manifolds, n: int
 ) -> tuple[int, float]:
@@ -348,7 +332,7 @@ def _ends(
     return n, least
 
 
-@kernel
+@inner
 def _side_on_end(
     i: int,
     j: int,
@@ -384,7 +368,7 @@ def _side_on_end(
     return n
 
 
-@kernel
+@inner
 def pair(i: int, j: int, geometry: Geometry, world: World, margin: float, out: Manifolds, n: int) -> int:
     """Report the contacts of two cylinders."""
     c, u, r, half = row(world.centre, i), axis(world.axes, i, Z), geometry.size[i, 0], geometry.size[i, 1]

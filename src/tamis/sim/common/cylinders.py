@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 
-from tamis.jit import kernel
+from tamis.jit import inner
 from tamis.sim.common.cylinder_pairs import (
     DEEP,
     MATCH,
@@ -32,24 +32,7 @@ from tamis.sim.common.cylinder_pairs import (
     rim_point,
     within_disc,
 )
-from tamis.sim.common.geometry import CAPSULE, CYLINDER, Geometry, Manifolds, World
-from tamis.sim.common.planes import (
-    FLAT,
-    HIGH,
-    LOW,
-    NEAREST,
-    Vector,
-    X,
-    Z,
-    along,
-    axis,
-    cross,
-    dot,
-    minus,
-    norm,
-    row,
-    scaled,
-)
+from tamis.sim.common.geometry import CAPSULE, CYLINDER, HIGH, LOW, NEAREST, Geometry, Manifolds, World
 from tamis.sim.common.rounds import (
     PARALLEL,
     SHORT,
@@ -61,13 +44,14 @@ from tamis.sim.common.rounds import (
     supports,
     under,
 )
+from tamis.sim.common.vectors import FLAT, Vector, X, Z, along, axis, cross, dot, minus, norm, row, scaled
 
 CHORD = 2.0 * math.sqrt(
     2.0 * RIM
 )  # of a radius: an outline that cuts no deeper than that only touches the rim
 
 
-@kernel
+@inner
 def near_cylinder(
     p: Vector, v: Vector, length: float, c: Vector, w: Vector, side: Vector, r: float, half: float
 ) -> float:
@@ -86,7 +70,7 @@ def near_cylinder(
     return 0.5 * (low + high)
 
 
-@kernel
+@inner
 def bar(
     i: int,
     j: int,
@@ -138,7 +122,7 @@ def bar(
     return n
 
 
-@kernel
+@inner
 def farthest(n: Vector, k: int, geometry: Geometry, world: World) -> tuple[float, Vector]:
     """Return how far a hull reaches along a direction, and the corner that does."""
     best, at = -math.inf, n
@@ -150,7 +134,7 @@ def farthest(n: Vector, k: int, geometry: Geometry, world: World) -> tuple[float
     return best, at
 
 
-@kernel
+@inner
 def inside_face(x: Vector, f: int, slack: float, geometry: Geometry, world: World) -> bool:
     """Say whether a point lies in the prism over a face, or outside by no more than ``slack``."""
     first, last = geometry.loop_start[f], geometry.loop_start[f + 1]
@@ -165,7 +149,7 @@ def inside_face(x: Vector, f: int, slack: float, geometry: Geometry, world: Worl
     return True
 
 
-@kernel
+@inner
 def apart_from_hull(
     k: int,
     c: Vector,
@@ -242,7 +226,7 @@ def apart_from_hull(
     return best, normal, hook, edge
 
 
-@kernel
+@inner
 def _end_on_face(
     i: int,
     j: int,
@@ -300,7 +284,7 @@ def _end_on_face(
     return n, least
 
 
-@kernel
+@inner
 def _end_on_edge(
     i: int,
     j: int,
@@ -342,7 +326,7 @@ def _end_on_edge(
     return n
 
 
-@kernel
+@inner
 def _hull(
     i: int, j: int, swap: bool, geometry: Geometry, world: World, margin: float, out: Manifolds, n: int
 ) -> int:
@@ -403,7 +387,7 @@ def _hull(
     return put_either(out, n, i, j, swap, NEAREST, hook, normal, gap)
 
 
-@kernel
+@inner
 def cylinders(i: int, j: int, geometry: Geometry, world: World, margin: float, out: Manifolds, n: int) -> int:
     """Report the contacts of a cylinder with a box, cylinder, capsule or convex, the lower kind as ``i``."""
     a, b = geometry.kind[i], geometry.kind[j]

@@ -34,13 +34,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.jit import kernel
+from tamis.jit import inner, kernel
 from tamis.sim.common.quaternions import matrix, times
+from tamis.sim.common.vectors import Vector
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 SPHERE, BOX, CYLINDER, CAPSULE, CONVEX, HALFSPACE, RING = range(7)
+NEAREST, LOW, HIGH = range(3)  # features: the nearest pair, and the ends of an interval
 
 
 class Geometry(NamedTuple):
@@ -154,3 +156,16 @@ def place(x: Floats, q: Floats, geometry: Geometry, out: World) -> None:
             for i in range(3):
                 out.low[k, i] = out.centre[k, i] - geometry.reach[k]
                 out.high[k, i] = out.centre[k, i] + geometry.reach[k]
+
+
+@inner
+def put(
+    out: Manifolds, n: int, a: int, b: int, feature: int, on_a: Vector, normal: Vector, gap: float
+) -> int:
+    """Write contact ``n`` if there is room, from the point on the surface of ``a``; count it in any case."""
+    if n < len(out.gap):
+        out.a[n], out.b[n], out.feature[n], out.gap[n] = a, b, feature, gap
+        for i in range(3):
+            out.point[n, i] = on_a[i] + 0.5 * gap * normal[i]
+            out.normal[n, i] = normal[i]
+    return n + 1

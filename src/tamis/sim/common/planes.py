@@ -1,4 +1,4 @@
-"""Everything against a half-space, and the few vector operations the narrow phase is written in.
+"""Everything against a half-space.
 
 The half-space is always ``b``: the normal of a contact points down into it, and the gap of a point is its height.
 A hull touches with every corner within the margin, a sphere with one point, a capsule with one under each end.
@@ -9,101 +9,27 @@ come down flat within this step (its whole disc is no higher than the margin abo
 reports four rim points that are marked on the body, and the lowest one is left out below a tilt of 1e-7: the four
 then miss the least gap by less than 3e-8 radii. Nothing moves or changes its number while the body rests; a rolling
 or rocking cylinder keeps the exact point throughout.
-
-Three-vectors are tuples of numbers: the compiler keeps them in registers and nothing is allocated.
 """
 
 from __future__ import annotations
 
-import math
-from typing import cast
-
-import numpy as np
-
-from tamis.jit import kernel
+from tamis.jit import inner
 from tamis.sim.common.geometry import (
     BOX,
     CAPSULE,
     CONVEX,
     CYLINDER,
+    NEAREST,
     SPHERE,
-    Floats,
     Geometry,
     Manifolds,
     World,
+    put,
 )
-
-Vector = tuple[float, float, float]
-
-FLAT = 1e-7  # sine of an angle below which two directions count as one
-
-# Plain integer constants make the compiler specialise the functions they are handed to; these do not.
-X, Y, Z = (cast(int, np.int64(k)) for k in range(3))
-NEAREST, LOW, HIGH = X, Y, Z  # features: the nearest pair, and the ends of an interval
+from tamis.sim.common.vectors import FLAT, Vector, Z, along, axis, dot, minus, norm, row, scaled
 
 
-@kernel
-def dot(a: Vector, b: Vector) -> float:
-    """Return the scalar product."""
-    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
-
-
-@kernel
-def cross(a: Vector, b: Vector) -> Vector:
-    """Return the vector product."""
-    return a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]
-
-
-@kernel
-def minus(a: Vector, b: Vector) -> Vector:
-    """Return ``a - b``."""
-    return a[0] - b[0], a[1] - b[1], a[2] - b[2]
-
-
-@kernel
-def along(a: Vector, s: float, b: Vector) -> Vector:
-    """Return ``a + s b``."""
-    return a[0] + s * b[0], a[1] + s * b[1], a[2] + s * b[2]
-
-
-@kernel
-def scaled(s: float, a: Vector) -> Vector:
-    """Return ``s a``."""
-    return s * a[0], s * a[1], s * a[2]
-
-
-@kernel
-def norm(a: Vector) -> float:
-    """Return the length."""
-    return math.sqrt(a[0] * a[0] + a[1] * a[1] + a[2] * a[2])
-
-
-@kernel
-def row(array: Floats, k: int) -> Vector:
-    """Return row ``k`` of an array of vectors."""
-    return array[k, 0], array[k, 1], array[k, 2]
-
-
-@kernel
-def axis(axes: Floats, k: int, i: int) -> Vector:
-    """Return axis ``i`` of contactor ``k`` in space."""
-    return axes[k, 0, i], axes[k, 1, i], axes[k, 2, i]
-
-
-@kernel
-def put(
-    out: Manifolds, n: int, a: int, b: int, feature: int, on_a: Vector, normal: Vector, gap: float
-) -> int:
-    """Write contact ``n`` if there is room, from the point on the surface of ``a``; count it in any case."""
-    if n < len(out.gap):
-        out.a[n], out.b[n], out.feature[n], out.gap[n] = a, b, feature, gap
-        for i in range(3):
-            out.point[n, i] = on_a[i] + 0.5 * gap * normal[i]
-            out.normal[n, i] = normal[i]
-    return n + 1
-
-
-@kernel
+@inner
 def planes(i: int, j: int, geometry: Geometry, world: World, margin: float, out: Manifolds, n: int) -> int:
     """Report the contacts of sphere, box, cylinder, capsule or convex ``i`` with the half-space ``j``."""
     kind = geometry.kind[i]
@@ -135,7 +61,7 @@ def planes(i: int, j: int, geometry: Geometry, world: World, margin: float, out:
     return n
 
 
-@kernel
+@inner
 def _cylinder(
     i: int,
     j: int,

@@ -35,7 +35,7 @@ import math
 
 import numpy as np
 
-from tamis.jit import kernel
+from tamis.jit import inner
 from tamis.sim.common.clipping import (
     FLAT,
     PARALLEL,
@@ -54,7 +54,7 @@ from tamis.sim.common.geometry import BOX, Floats, Geometry, Ints, Manifolds, Wo
 Axes = tuple[float, float, float, int, int, tuple[int, int, int, int], tuple[float, float, float]]
 
 
-@kernel
+@inner
 def box_axes(
     centre: Floats,
     axes: Floats,
@@ -129,7 +129,7 @@ def box_axes(
     return gap_a, gap_b, gap_e, face_a, face_b, ends, normal
 
 
-@kernel
+@inner
 def middle(at: Floats, first: int, last: int) -> tuple[float, float, float]:
     """Return the mean of the corners from ``first`` to ``last``, which is inside."""
     x = y = z = 0.0
@@ -139,7 +139,7 @@ def middle(at: Floats, first: int, last: int) -> tuple[float, float, float]:
     return scale * x, scale * y, scale * z
 
 
-@kernel
+@inner
 def lowest(at: Floats, first: int, last: int, x: float, y: float, z: float) -> float:
     """Return the height along (x, y, z) of the lowest of the corners from ``first`` to ``last``."""
     low = np.inf
@@ -150,7 +150,7 @@ def lowest(at: Floats, first: int, last: int, x: float, y: float, z: float) -> f
     return low
 
 
-@kernel
+@inner
 def best_face(
     hulls: Hulls,
     k: int,
@@ -191,7 +191,7 @@ def best_face(
     return gap, face
 
 
-@kernel
+@inner
 def hull_axes(hulls: Hulls, i: int, j: int, tie: float, margin: float) -> Axes:
     """Return the best axes of two polyhedra, or any with a gap above the margin."""
     at, m, edges, edge_faces = hulls.at, hulls.normals, hulls.edges, hulls.edge_faces
@@ -265,7 +265,7 @@ def hull_axes(hulls: Hulls, i: int, j: int, tie: float, margin: float) -> Axes:
     return gap_a, gap_b, gap_e, face_a, face_b, ends, normal
 
 
-@kernel
+@inner
 def polyhedra(i: int, j: int, geometry: Geometry, world: World, margin: float, out: Manifolds, n: int) -> int:
     """Report the contacts of two polyhedra, boxes among them, from row ``n`` on; return the row after the last."""
     hulls = Hulls(

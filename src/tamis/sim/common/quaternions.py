@@ -14,12 +14,12 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.jit import kernel
+from tamis.jit import inner
 
 Floats = NDArray[np.float64]
 
 
-@kernel
+@inner
 def matrix(q: Floats, out: Floats) -> None:
     """Write the rotation matrix of a unit quaternion: its columns are the body's axes in space."""
     w, x, y, z = q[0], q[1], q[2], q[3]
@@ -34,7 +34,7 @@ def matrix(q: Floats, out: Floats) -> None:
     out[2, 2] = 1.0 - 2.0 * (x * x + y * y)
 
 
-@kernel
+@inner
 def times(p: Floats, q: Floats, out: Floats) -> None:
     """Write the product: first the rotation ``q``, then ``p``. ``out`` may be neither of them."""
     out[0] = p[0] * q[0] - p[1] * q[1] - p[2] * q[2] - p[3] * q[3]
@@ -43,7 +43,7 @@ def times(p: Floats, q: Floats, out: Floats) -> None:
     out[3] = p[0] * q[3] + p[1] * q[2] - p[2] * q[1] + p[3] * q[0]
 
 
-@kernel
+@inner
 def turned(q: Floats, a: float, b: float, c: float, out: Floats) -> None:
     """Write ``q`` turned by the Cayley map of the angle vector ``(a, b, c)`` in the body's own axes."""
     x, y, z = 0.5 * a, 0.5 * b, 0.5 * c
@@ -55,7 +55,7 @@ def turned(q: Floats, a: float, b: float, c: float, out: Floats) -> None:
     out[0], out[1], out[2], out[3] = scale * w, scale * i, scale * j, scale * k
 
 
-@kernel
+@inner
 def spun(inertia: Floats, h: float, a: float, b: float, c: float) -> tuple[float, float, float]:
     """Advance a torque-free angular velocity in the principal axes by the implicit midpoint rule.
 

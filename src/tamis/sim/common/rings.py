@@ -21,30 +21,15 @@ from __future__ import annotations
 
 import math
 
-from tamis.jit import kernel
-from tamis.sim.common.geometry import CAPSULE, CYLINDER, Geometry, Manifolds, World
-from tamis.sim.common.planes import (
-    FLAT,
-    NEAREST,
-    Vector,
-    X,
-    Z,
-    along,
-    axis,
-    cross,
-    dot,
-    minus,
-    norm,
-    put,
-    row,
-    scaled,
-)
+from tamis.jit import inner
+from tamis.sim.common.geometry import CAPSULE, CYLINDER, NEAREST, Geometry, Manifolds, World, put
+from tamis.sim.common.vectors import FLAT, Vector, X, Z, along, axis, cross, dot, minus, norm, row, scaled
 
 SAMPLES = 12
 ROUND = 1e-12  # of the squared radius: variation of the distance that is no more than noise
 
 
-@kernel
+@inner
 def play(phi: float, big: float, x: float, y: float, tilt: float) -> tuple[float, float, float]:
     """Return half of ``rho^2``, less a constant, and its first two derivatives by the angle."""
     c, s = big * math.cos(phi), big * math.sin(phi)
@@ -53,7 +38,7 @@ def play(phi: float, big: float, x: float, y: float, tilt: float) -> tuple[float
     return value, x * s - y * c + k * off * s, x * c + y * s + k * (off * c - s * s)
 
 
-@kernel
+@inner
 def least_play(low: float, high: float, big: float, x: float, y: float, tilt: float) -> float:
     """Return the angle of the minimum between two angles: Newton's method, halving where it would leave them."""
     phi = 0.5 * (low + high)
@@ -72,7 +57,7 @@ def least_play(low: float, high: float, big: float, x: float, y: float, tilt: fl
     return phi
 
 
-@kernel
+@inner
 def _touch(
     i: int,
     j: int,
@@ -99,7 +84,7 @@ def _touch(
     return n
 
 
-@kernel
+@inner
 def rings(i: int, j: int, geometry: Geometry, world: World, margin: float, out: Manifolds, n: int) -> int:
     """Report the contacts of the bar ``i``, a cylinder or a capsule, with the ring ``j`` around it."""
     if geometry.kind[i] != CYLINDER and geometry.kind[i] != CAPSULE:

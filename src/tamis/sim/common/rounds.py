@@ -21,26 +21,22 @@ from __future__ import annotations
 
 import math
 
-from tamis.jit import kernel
-from tamis.sim.common.geometry import BOX, CAPSULE, CONVEX, CYLINDER, SPHERE, Geometry, Manifolds, World
-from tamis.sim.common.planes import (
-    FLAT,
+from tamis.jit import inner
+from tamis.sim.common.geometry import (
+    BOX,
+    CAPSULE,
+    CONVEX,
+    CYLINDER,
     HIGH,
     LOW,
     NEAREST,
-    Vector,
-    X,
-    Z,
-    along,
-    axis,
-    cross,
-    dot,
-    minus,
-    norm,
+    SPHERE,
+    Geometry,
+    Manifolds,
+    World,
     put,
-    row,
-    scaled,
 )
+from tamis.sim.common.vectors import FLAT, Vector, X, Z, along, axis, cross, dot, minus, norm, row, scaled
 
 SLANT = 0.2  # sine of the angle up to which an interval, not a point, is in contact
 PARALLEL = 1e-6  # sine of the angle below which the nearest pair inside an interval is noise
@@ -49,7 +45,7 @@ TIE = 1e-11  # of the reach of a hull: of edges as near as that, the one along t
 TINY = 1e-12  # of a size: a distance too short to give a direction
 
 
-@kernel
+@inner
 def put_either(
     out: Manifolds, n: int, a: int, b: int, swap: bool, feature: int, on: Vector, normal: Vector, gap: float
 ) -> int:
@@ -59,13 +55,13 @@ def put_either(
     return put(out, n, a, b, feature, on, normal, gap)
 
 
-@kernel
+@inner
 def clamp(s: float, limit: float) -> float:
     """Return the nearest number to ``s`` between ``-limit`` and ``limit``."""
     return min(max(s, -limit), limit)
 
 
-@kernel
+@inner
 def near_segments(
     p: Vector, u: Vector, length: float, q: Vector, v: Vector, height: float
 ) -> tuple[float, float]:
@@ -89,7 +85,7 @@ def near_segments(
     return s, t
 
 
-@kernel
+@inner
 def sideways(u: Vector) -> Vector:
     """Return a fixed unit vector across a unit vector."""
     if abs(u[0]) < 0.6:
@@ -99,7 +95,7 @@ def sideways(u: Vector) -> Vector:
     return scaled(1.0 / norm(side), side)
 
 
-@kernel
+@inner
 def from_cylinder(
     x: Vector, c: Vector, w: Vector, side: Vector, radius: float, half: float
 ) -> tuple[float, Vector]:
@@ -120,7 +116,7 @@ def from_cylinder(
     return dr, radial
 
 
-@kernel
+@inner
 def over_face(x: Vector, f: int, geometry: Geometry, world: World) -> bool:
     """Say whether a point lies in the prism over a face."""
     first, last = geometry.loop_start[f], geometry.loop_start[f + 1]
@@ -134,7 +130,7 @@ def over_face(x: Vector, f: int, geometry: Geometry, world: World) -> bool:
     return True
 
 
-@kernel
+@inner
 def from_hull(x: Vector, k: int, far: float, geometry: Geometry, world: World) -> tuple[float, Vector]:
     """Return the signed distance of a point from a hull and its gradient; beyond ``far``, a lower bound."""
     best, top = -math.inf, geometry.face_start[k]
@@ -165,7 +161,7 @@ def from_hull(x: Vector, k: int, far: float, geometry: Geometry, world: World) -
     return least, normal
 
 
-@kernel
+@inner
 def rounds(i: int, j: int, geometry: Geometry, world: World, margin: float, out: Manifolds, n: int) -> int:
     """Report the contacts of sphere ``i`` with any solid, or of two shapes of which one is a capsule.
 
@@ -194,7 +190,7 @@ def rounds(i: int, j: int, geometry: Geometry, world: World, margin: float, out:
     return _capsule(i, j, swap, geometry, world, margin, out, n)
 
 
-@kernel
+@inner
 def _sphere(
     i: int, j: int, kind: int, geometry: Geometry, world: World, margin: float, out: Manifolds, n: int
 ) -> int:
@@ -218,7 +214,7 @@ def _sphere(
     return n
 
 
-@kernel
+@inner
 def touch(
     i: int,
     j: int,
@@ -242,7 +238,7 @@ def touch(
     return n
 
 
-@kernel
+@inner
 def segments(
     i: int,
     j: int,
@@ -286,7 +282,7 @@ def segments(
     return n
 
 
-@kernel
+@inner
 def edge_of(e: int, geometry: Geometry, world: World) -> tuple[Vector, Vector, float]:
     """Return middle, direction and half length of an edge."""
     start, end = row(world.vertices, geometry.edges[e, 0]), row(world.vertices, geometry.edges[e, 1])
@@ -295,7 +291,7 @@ def edge_of(e: int, geometry: Geometry, world: World) -> tuple[Vector, Vector, f
     return along(start, 0.5, run), scaled(1.0 / size, run), 0.5 * size
 
 
-@kernel
+@inner
 def supports(m: Vector, v: Vector, e: int, geometry: Geometry, world: World) -> bool:
     """Say whether the whole hull lies behind the plane through edge ``e`` of direction ``v`` and normal ``m``."""
     ahead = cross(row(world.normals, geometry.edge_faces[e, 0]), v)
@@ -303,7 +299,7 @@ def supports(m: Vector, v: Vector, e: int, geometry: Geometry, world: World) -> 
     return dot(m, ahead) <= 0.0 and dot(m, behind) <= 0.0
 
 
-@kernel
+@inner
 def near_hull(
     p: Vector, u: Vector, length: float, k: int, far: float, geometry: Geometry, world: World
 ) -> tuple[float, Vector, float, int]:
@@ -352,7 +348,7 @@ def near_hull(
     return least, away, at, edge
 
 
-@kernel
+@inner
 def _depth(
     p: Vector,
     u: Vector,
@@ -381,7 +377,7 @@ def _depth(
     return best, normal, at, edge
 
 
-@kernel
+@inner
 def under(
     p: Vector, u: Vector, low: float, high: float, f: int, geometry: Geometry, world: World
 ) -> tuple[float, float]:
@@ -404,7 +400,7 @@ def under(
     return low, high
 
 
-@kernel
+@inner
 def _capsule(
     i: int, k: int, swap: bool, geometry: Geometry, world: World, margin: float, out: Manifolds, n: int
 ) -> int:

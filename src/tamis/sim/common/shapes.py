@@ -44,13 +44,25 @@ _COPLANAR = 1e-8  # of the extent of the points: nearer to a face's plane than t
 
 
 @dataclass(frozen=True)
-class Sphere:
-    """A ball about the origin."""
-
+class _Round:
     radius: float
 
     def __post_init__(self) -> None:
         _positive(self, "radius", self.radius)
+
+
+@dataclass(frozen=True)
+class _Bar(_Round):
+    length: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _positive(self, "length", self.length)
+
+
+@dataclass(frozen=True)
+class Sphere(_Round):
+    """A ball about the origin."""
 
 
 @dataclass(frozen=True)
@@ -66,27 +78,13 @@ class Box:
 
 
 @dataclass(frozen=True)
-class Cylinder:
+class Cylinder(_Bar):
     """A cylinder with flat ends about the origin, its axis along z."""
-
-    radius: float
-    length: float
-
-    def __post_init__(self) -> None:
-        _positive(self, "radius", self.radius)
-        _positive(self, "length", self.length)
 
 
 @dataclass(frozen=True)
-class Capsule:
+class Capsule(_Bar):
     """A cylinder along z with half-spheres on its ends; ``length`` is that of the straight part."""
-
-    radius: float
-    length: float
-
-    def __post_init__(self) -> None:
-        _positive(self, "radius", self.radius)
-        _positive(self, "length", self.length)
 
 
 @dataclass(frozen=True)
@@ -111,13 +109,8 @@ class HalfSpace:
 
 
 @dataclass(frozen=True)
-class Ring:
+class Ring(_Round):
     """The rim of a round hole in the plane ``z = 0``; only bars that pass through it feel it."""
-
-    radius: float
-
-    def __post_init__(self) -> None:
-        _positive(self, "radius", self.radius)
 
 
 Shape = Sphere | Box | Cylinder | Capsule | Convex | HalfSpace | Ring

@@ -9,9 +9,9 @@ symmetric: an implicit gyroscopic term makes it slightly not so, and a solver th
 at that level.
 
 Two residuals of the natural map ``r - P_K(r - rho u^)``, ``u^ = u + mu |u_T| e_N``: the dimensionless one per
-contact (``rho = 1/w``, relative to the largest free velocity), and the norm over all contacts with ``rho = 1``
-relative to ``max(|q|, |u|, |r|)`` which the published comparisons use (Acary, Bremond & Huber 2018,
-10.1007/978-3-319-75972-2_10). The larger of the two counts.
+contact (``rho = 1/w``, relative to the largest free velocity or impulse, as in ``sweep.py``), and the norm over
+all contacts with ``rho = 1`` relative to ``max(|q|, |u|, |r|)`` which the published comparisons use (Acary,
+Bremond & Huber 2018, 10.1007/978-3-319-75972-2_10). The larger of the two counts.
 
 Gauss-Seidel, and why Anderson
 ------------------------------
@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 from tamis.jit import kernel
 from tamis.sim.common.cone import natural, solve_local
 from tamis.sim.nscd.mixing import Mixing, begin, combine
+from tamis.sim.nscd.sweep import LOAD
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -158,7 +159,7 @@ def velocities(p: Problem, x: Array, u: Array) -> None:
 @kernel
 def residual(p: Problem, x: Array, u: Array) -> tuple[float, int]:
     """Return the larger of the two residuals and the worst contact, with ``u`` the velocities of x."""
-    worst, largest, squares, rr, uu = 0, -1.0, 0.0, 0.0, 0.0
+    worst, largest, load, squares, rr, uu = 0, -1.0, 0.0, 0.0, 0.0, 0.0
     for i in range(len(p.mu)):
         s, mu = p.root[i], p.mu[i]
         e = s * natural(u[i, 0], u[i, 1], u[i, 2], x[i, 0], x[i, 1], x[i, 2], mu, 1.0)
@@ -166,11 +167,13 @@ def residual(p: Problem, x: Array, u: Array) -> tuple[float, int]:
             worst, largest = i, e
         u0, u1, u2 = s * u[i, 0], s * u[i, 1], s * u[i, 2]
         r0, r1, r2 = x[i, 0] / s, x[i, 1] / s, x[i, 2] / s
+        load = max(load, s * s * (x[i, 0] * x[i, 0] + x[i, 1] * x[i, 1] + x[i, 2] * x[i, 2]))
         squares += natural(u0, u1, u2, r0, r1, r2, mu, 1.0) ** 2
         rr += r0 * r0 + r1 * r1 + r2 * r2
         uu += u0 * u0 + u1 * u1 + u2 * u2
     norm = max(p.size, math.sqrt(rr), math.sqrt(uu))
-    return max(largest / p.speed, math.sqrt(squares) / norm if norm > 0.0 else 0.0), worst
+    scale = max(p.speed, min(math.sqrt(load), LOAD * p.speed))
+    return max(largest / scale, math.sqrt(squares) / norm if norm > 0.0 else 0.0), worst
 
 
 @kernel

@@ -1,20 +1,21 @@
 """The contact problem of one time step, solved in the space of the bodies' velocities.
 
-Two methods behind one door
----------------------------
+Three methods behind one door
+-----------------------------
 *Sweeps* (``sweep.py``) cost 0.15 us a contact, never fail outright, and a warm start mostly leaves them little
 to do. But an error that spans many bodies, a wall that leans or a heavy block on light ones, goes down by a few
 per cent a sweep, and where the impulses are not unique a sweep hardly moves them. *Newton's method*
 (``newton.py``) does not see that difficulty, and costs about three sweeps an iteration where the bodies are few
-enough to factorise their coupling.
+enough to factorise their coupling; where it wanders, the *path* through the interior of the cones (``path.py``) does
+not. ``direct.py`` puts the two together.
 
 So every call begins with sweeps, at least one even if the warm start is good enough already, and if that one
 changes next to nothing Newton's method moves its centre once: bodies at rest then settle to round-off over the
 steps and do not creep, however slowly sweeps would get them there. If ten are not enough and the factorisation is
-cheap, Newton's method goes on from there; otherwise sweeps do. Hundreds of blocks in a wall take the first
-way, thousands of grains the second. Two seconds of the dry wall (43 bodies, 220 contacts in the mean, an impact at
-20 m/s) to a residual of 1e-6 took 1238 sweeps and 35 ms a step by plain sweeps, 3 % of the steps ending at a cap of
-20 000; both methods together take 19 iterations and 1.8 ms, and solve every step.
+cheap, the direct methods go on from there: walls, arches, stacks. If it is not, sweeps do, and once few contacts are
+left unsettled these are solved in *patches* (``patches.py``) between further sweeps: heaps of grains. How cheap is
+told by the products of blocks that the elimination takes; a wall has one or two a contact, two hundred grains ten,
+and there sweeps and patches are three times as fast as factorising the whole.
 
 What is returned is what was reached: the residual is computed from the velocities that belong to the impulses
 returned, ``w = w_free + G^T r``, and if the iterations ran out the impulses are the best ones met.
@@ -30,38 +31,77 @@ from numpy.typing import NDArray
 
 from tamis.jit import kernel
 from tamis.sim.common.blocklu import BlockLU, analyse, block_lu
-from tamis.sim.nscd.newton import FIRST, Trial, proximal_newton
-from tamis.sim.nscd.sweep import Contacts, Local, copy, impose, prepare, relax, residual
+from tamis.sim.nscd.direct import solve_direct
+from tamis.sim.nscd.newton import Trial, proximal_newton, trial_arrays
+from tamis.sim.nscd.patches import Patch, mend, patch
+from tamis.sim.nscd.path import Path, path
+from tamis.sim.nscd.sweep import (
+    Contacts,
+    Last,
+    Local,
+    begin,
+    copy,
+    impose,
+    local_arrays,
+    prepare,
+    relax,
+    residual,
+    scale_of,
+)
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 CONVERGED, CAPPED, NOT_FINITE = 0, 1, 2
 MAX_ITERATIONS = 2000
-FIRST_SWEEPS = 10  # before the factorisation is considered, and between two attempts of Newton's method
-MAX_NEWTON = 60  # iterations of one attempt
+FIRST_SWEEPS = 10  # before the factorisation is considered
+ROUND = 20  # sweeps between two looks at the residual
+BETWEEN = (
+    8  # sweeps between two attempts at all bodies together: another start, and Newton's method finds the way
+)
+FEW = 0.05  # share of unsettled contacts from which on they are solved in patches
+VERY_FEW, SHORT = 0.005, 5  # share from which on so many sweeps between patches do
+UNSETTLED = 0.5  # of the goal: residual of a contact that is taken into a patch
 ROUND_OFF = 1e-12  # a residual that is as good as zero
 REST = 1e4  # stiffness of the one centre at rest
 MAX_BODIES = 400  # above, the table of blocks gets too large
-MAX_PRODUCTS = 20  # of 6x6 blocks a contact: there a Newton iteration costs about fifteen sweeps
+MAX_PRODUCTS = 3  # of 6x6 blocks a contact: walls and arches have fewer, piles of grains more
 
 
 class Workspace(NamedTuple):
     """Scratch arrays of `solve_contacts`, for up to the sizes they were made for."""
 
     local: Local
+    last: Last
     trial: Trial
     lu: BlockLU
+    path: Path
+    patch: Patch
     best: Array  # (contacts, 3) impulses of the smallest residual met
 
 
 def workspace(n_bodies: int, n_contacts: int) -> Workspace:
     """Allocate what `solve_contacts` needs for so many bodies and contacts."""
-    local = Local(np.zeros((n_contacts, 3, 3)), np.zeros((n_contacts, 3, 3)), np.zeros(n_contacts))
-    bodies, impulses = (n_bodies, 6), (n_contacts, 3)
-    trial = Trial(np.zeros(bodies), np.zeros(bodies), np.zeros(bodies), np.zeros(bodies), np.zeros(impulses))
-    lu = block_lu(n_bodies if n_bodies <= MAX_BODIES else 0)
-    return Workspace(local, trial, lu, np.zeros(impulses))
+    direct = n_bodies <= MAX_BODIES
+    return Workspace(
+        local_arrays(n_contacts),
+        Last(np.zeros((n_bodies, 6)), np.zeros((n_contacts, 3)), np.zeros(2)),
+        trial_arrays(n_bodies, n_contacts),
+        block_lu(n_bodies if direct else 0),
+        path(n_contacts if direct else 0),
+        patch(n_bodies, n_contacts),
+        np.zeros((n_contacts, 3)),
+    )
+
+
+@kernel
+def unsettled(errors: Array, goal: float, n: int) -> int:
+    """Count the contacts among the first ``n`` that are above the goal."""
+    count = 0
+    for i in range(n):
+        if errors[i] > goal:
+            count += 1
+    return count
 
 
 @kernel
@@ -84,58 +124,63 @@ def solve_contacts(
     if a.size == 0:
         return CONVERGED, 0, 0.0, -1
     contacts = Contacts(a, b, G, bias, mu)
-    local, trial = work.local, work.trial
-    best, free = work.best, trial.free
+    local, trial, last, errors = work.local, work.trial, work.last, work.trial.errors
+    free, weight = trial.free, work.local.weight
     copy(w, free)
-    scale = prepare(contacts, w, local)
-    goal = tol * scale
+    speed = prepare(contacts, w, local)
     impose(contacts, r, free, w)
-    limit, aim, count = FIRST_SWEEPS, goal, -1
-    iterations, least = 0, math.inf
+    begin(w, r, last)
+    goal = tol * scale_of(speed, r, weight)
+    iterations = relax(contacts, w, r, local, goal, FIRST_SWEEPS, last)
+    impose(contacts, r, free, w)
+    count, least, swept, first = -1, math.inf, True, True
     while True:
-        iterations += relax(contacts, w, r, local, aim, limit, trial.w, trial.r)
-        impose(contacts, r, free, w)
-        found, worst = residual(contacts, w, r, local.weight)
+        found, worst = residual(contacts, w, r, weight, errors)
+        scale = scale_of(speed, r, weight)
+        goal = tol * scale
+        if found < least * scale:
+            least = found / scale
+            copy(r, work.best)
+        elif math.isnan(found) and least < math.inf:  # a direct method went astray
+            copy(work.best, r)
+            impose(contacts, r, free, w)
+            count, swept = 0, True
+            continue
         rest = iterations == 1 and ROUND_OFF * scale < found <= goal
-        if not found > goal and not rest:
+        if (not found > goal and not rest) or iterations >= MAX_ITERATIONS:
             break
-        if found < least:
-            least = found
-            copy(r, best)
         if count < 0:
             count, products = analyse(w.shape[0], a, b, work.lu)
             if products > MAX_PRODUCTS * a.size:
                 count = 0
         if rest:
             if count > 0:
-                steps, found, worst = proximal_newton(
-                    contacts, w, r, local.weight, 1e-3 * found, 1, REST, count, work.lu, trial
-                )
-                iterations += steps
+                iterations += proximal_newton(
+                    contacts, w, r, weight, 1e-3 * found, 1, REST, count, work.lu, trial
+                )[0]
+                found, worst = residual(contacts, w, r, weight, errors)
             break
-        if count > 0:
-            steps, found, worst = proximal_newton(
-                contacts, w, r, local.weight, goal, MAX_NEWTON, FIRST, count, work.lu, trial
-            )
-            iterations += steps
-            if found <= goal:
-                break
-            if found < least:
-                least = found
-                copy(r, best)
-        if iterations >= MAX_ITERATIONS:
-            break
-        if count == 0 or math.isnan(found):
-            limit, count = MAX_ITERATIONS - iterations, 0
-            if math.isnan(found):
-                copy(best, r)
-                impose(contacts, r, free, w)
-        aim *= 0.5  # the sweep's change was below it and the residual was not
-    if not found <= least:
-        copy(best, r)
+        if count > 0 and swept:
+            iterations += solve_direct(
+                contacts, w, r, local, goal, scale, first, count, work.lu, trial, work.path
+            )[0]
+            begin(w, r, last)
+            swept = first = False
+            continue
+        left = unsettled(errors, goal, a.size)
+        if left <= FEW * a.size:
+            mend(contacts, w, r, local, errors, UNSETTLED * goal, scale, work.patch, last.r)
+            iterations += 1
+            impose(contacts, last.r, free, last.w)
+        limit = BETWEEN if count > 0 else ROUND if left > VERY_FEW * a.size else SHORT
+        iterations += relax(contacts, w, r, local, 0.2 * goal, limit, last)
         impose(contacts, r, free, w)
-        found, worst = residual(contacts, w, r, local.weight)
-    found /= scale
+        swept = True
+    if not found <= least * scale:
+        copy(work.best, r)
+        impose(contacts, r, free, w)
+        found, worst = residual(contacts, w, r, weight, errors)
+    found /= scale_of(speed, r, weight)
     if math.isnan(found):
         return NOT_FINITE, iterations, found, worst
     return (CONVERGED if found <= tol else CAPPED), iterations, found, worst

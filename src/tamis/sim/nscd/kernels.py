@@ -52,7 +52,7 @@ import math
 
 import numpy as np
 
-from tamis.jit import kernel
+from tamis.jit import inner, kernel
 from tamis.sim.common.broad import find_pairs
 from tamis.sim.common.collide import collide
 from tamis.sim.common.geometry import Manifolds, place
@@ -80,7 +80,7 @@ DONE, MORE_PAIRS, MORE_CONTACTS, MORE_RECORDS, NOT_FINITE = range(5)
 GAMMA = 0.5
 
 
-@kernel
+@inner
 def tangents(normal: Floats, frame: Floats) -> None:
     """Write an orthonormal frame whose first row is the normal (Duff et al. 2017, JCGT 6(1))."""
     x, y, z = normal[0], normal[1], normal[2]
@@ -92,7 +92,7 @@ def tangents(normal: Floats, frame: Floats) -> None:
     frame[2, 0], frame[2, 1], frame[2, 2] = b, sign + y * y * a, -y
 
 
-@kernel
+@inner
 def lever(x: Floats, axes: Floats, point: Floats, frame: Floats, sign: float, G: Floats, first: int) -> None:
     """Write, from column ``first``, the three rows by which a body enters the relative velocity of a contact."""
     p0, p1, p2 = point[0] - x[0], point[1] - x[1], point[2] - x[2]
@@ -104,7 +104,7 @@ def lever(x: Floats, axes: Floats, point: Floats, frame: Floats, sign: float, G:
             G[row, first + 3 + i] = axes[0, i] * m0 + axes[1, i] * m1 + axes[2, i] * m2
 
 
-@kernel
+@inner
 def predict(
     bodies: Bodies, x: Floats, q: Floats, v: Floats, h: float, passed: Floats, motion: Motion
 ) -> None:
@@ -118,7 +118,7 @@ def predict(
             passed[0], passed[1] = length / bodies.stride[i], i
 
 
-@kernel
+@inner
 def free_velocities(bodies: Bodies, q: Floats, v: Floats, h: float, step: int, motion: Motion) -> None:
     """Write the velocities before contacts: ``before``, with the spin alone, and ``free``, with all other forces."""
     axes = np.empty((3, 3))
@@ -198,7 +198,7 @@ def activate(
     return count
 
 
-@kernel
+@inner
 def recall(old: Impulses, found: Manifolds, active: Active, count: int, contactors: int) -> None:
     """Give every active contact the impulse that the same contact had in the last step."""
     first = 0
@@ -226,7 +226,7 @@ def recall(old: Impulses, found: Manifolds, active: Active, count: int, contacto
             at += 1
 
 
-@kernel
+@inner
 def remember(old: Impulses, found: Manifolds, active: Active, count: int) -> None:
     """Keep the impulses in space axes for the next step."""
     old.held[0] = count
@@ -241,7 +241,7 @@ def remember(old: Impulses, found: Manifolds, active: Active, count: int) -> Non
             )
 
 
-@kernel
+@inner
 def join(active: Active, count: int, root: Ints) -> None:
     """Number the islands: bodies joined by contacts have one root, the lowest of them."""
     for i in range(len(root)):
@@ -261,7 +261,7 @@ def join(active: Active, count: int, root: Ints) -> None:
         root[i] = root[root[i]]  # lower ones are done already
 
 
-@kernel
+@inner
 def book(
     bodies: Bodies,
     motion: Motion,
@@ -315,7 +315,7 @@ def book(
             books.work[active.law[i], 2] += net * own / islands.gained[island]
 
 
-@kernel
+@inner
 def move(
     bodies: Bodies,
     x: Floats,
@@ -376,7 +376,7 @@ def keep(bodies: Bodies, state: State, instant: int, track: Track) -> None:
     track.driver[instant, 0], track.driver[instant, 1] = state.books.driver[0], state.books.driver[1]
 
 
-@kernel
+@inner
 def enlist(instant: int, found: Manifolds, active: Active, kept: Impulses, listed: Listed) -> None:
     """Append the contacts of an instant to the list."""
     for i in range(kept.held[0]):

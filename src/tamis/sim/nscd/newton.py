@@ -57,6 +57,13 @@ class Trial(NamedTuple):
     step: Array  # (bodies, 6) Newton step
     force: Array  # (bodies, 6) imbalance F
     r: Array  # (contacts, 3) projected impulses
+    errors: Array  # (contacts,) residuals
+
+
+def trial_arrays(n_bodies: int, n_contacts: int) -> Trial:
+    """Allocate for so many bodies and contacts."""
+    free, w, step, force = np.zeros((4, n_bodies, 6))
+    return Trial(free, w, step, force, np.zeros((n_contacts, 3)), np.zeros(n_contacts))
 
 
 @kernel
@@ -214,7 +221,7 @@ def proximal_newton(
             speed = max(speed, abs(w[k, j]))
     speed *= math.sqrt(compliance)
     ceiling = min(max(ROUND_OFF * goal / max(speed, goal), FIRST), LARGEST)
-    found, worst = residual(contacts, w, r, weight)
+    found, worst = residual(contacts, w, r, weight, trial.errors)
     iterations = 0
     while found > goal and iterations < budget:
         target = max(SHARE * found, 0.1 * goal) / math.sqrt(compliance)
@@ -229,7 +236,7 @@ def proximal_newton(
         iterations += max(inner, 1)
         copy(trial.r, r)
         impose(contacts, r, trial.free, w)
-        found, worst = residual(contacts, w, r, weight)
+        found, worst = residual(contacts, w, r, weight, trial.errors)
         if not size <= target:
             c = max(0.2 * c, SMALLEST)
         elif inner <= 3:

@@ -21,7 +21,8 @@ from tamis.errors import StudyError, TamisWarning
 from tamis.sim.nscd import mixing
 from tamis.sim.nscd.assembled import Problem, fill_blocks, invert_all, relax
 from tamis.sim.nscd.assembled_factor import Factor, Pattern, eliminate, locate
-from tamis.sim.nscd.assembled_interior import Interior, follow_path
+from tamis.sim.nscd.assembled_interior import follow_path
+from tamis.sim.nscd.interior import Interior
 
 Array = NDArray[np.float64]
 

@@ -24,9 +24,12 @@ Residual
 --------
 Impulses are made comparable with velocities by the local effective mass, ``w_i = trace(W_ii) / 3``::
 
-    e_i = | w_i r_i - P_K(w_i r_i - u_i - mu |u_T,i| e_N) | / s,    s = max_j |u_free,j|
+    e_i = | w_i r_i - P_K(w_i r_i - u_i - mu |u_T,i| e_N) | / s,    s = max_j (|u_free,j|, w_j |r_j|)
 
-It has no unit, does not change when the scene is scaled, and sees a light body beside a heavy one.
+It has no unit, does not change when the scene is scaled, and sees a light body beside a heavy one. The impulses
+belong into the scale: under a heap of grains they are many times what the free velocities of one step suggest, and
+an error is small where it is small beside them. But only up to 30 times: a body pressed between two walls that move
+has no solution, its impulses grow without end, and that must not pass for one.
 """
 
 from __future__ import annotations
@@ -45,6 +48,9 @@ Indices = NDArray[np.int64]
 
 MOMENTUM = 0.9  # largest share of the last change that is added to the next start
 RESTART = 1.1  # growth of the changes at which it is dropped
+NEAR = 4  # steps to a root that is near
+LOAD = 30.0  # how many times the free velocities the impulses may count in the scale
+CLOSE = 1e-3  # share by which the cone may be missed before the impulse is scaled back to it
 
 
 class Contacts(NamedTuple):
@@ -63,6 +69,20 @@ class Local(NamedTuple):
     W: Array  # (contacts, 3, 3) blocks W_ii
     inverse: Array  # (contacts, 3, 3) and their inverses
     weight: Array  # (contacts,) mean diagonal w_i
+    slip: Array  # (contacts,) lambda of the last visit, u_T = -lambda r_T
+
+
+def local_arrays(n: int) -> Local:
+    """Allocate for so many contacts."""
+    return Local(np.zeros((n, 3, 3)), np.zeros((n, 3, 3)), np.zeros(n), np.zeros(n))
+
+
+class Last(NamedTuple):
+    """Velocities and impulses after the sweep before, and what the momentum has come to."""
+
+    w: Array  # (bodies, 6)
+    r: Array  # (contacts, 3)
+    pace: Array  # (2,): Nesterov's number, and the sum of squares of the last changes
 
 
 @kernel
@@ -91,6 +111,22 @@ def velocity(i: int, contacts: Contacts, w: Array) -> tuple[float, float, float]
             u1 += G[i, 1, 6 + k] * w[body, k]
             u2 += G[i, 2, 6 + k] * w[body, k]
     return u0, u1, u2
+
+
+@kernel
+def normal_velocity(i: int, contacts: Contacts, w: Array) -> float:
+    """Return the first of the three components of `velocity`."""
+    G = contacts.G
+    u = float(contacts.bias[i, 0])
+    body = contacts.a[i]
+    if body >= 0:
+        for k in range(6):
+            u += G[i, 0, k] * w[body, k]
+    body = contacts.b[i]
+    if body >= 0:
+        for k in range(6):
+            u += G[i, 0, 6 + k] * w[body, k]
+    return u
 
 
 @kernel
@@ -138,16 +174,52 @@ def prepare(contacts: Contacts, w: Array, local: Local) -> float:
         inverse[i, 0, 2] = inverse[i, 2, 0] = over * C
         inverse[i, 1, 2] = inverse[i, 2, 1] = over * (b * c - a * e)
         local.weight[i] = (a + d + f) / 3.0
+        local.slip[i] = 0.0
         u0, u1, u2 = velocity(i, contacts, w)
         scale = max(scale, u0 * u0 + u1 * u1 + u2 * u2)
     return math.sqrt(scale) if scale != 0.0 else 1.0
 
 
 @kernel
+def slide(
+    W: Array, q0: float, q1: float, q2: float, mu: float, slip: float
+) -> tuple[float, float, float, float]:
+    """Solve a contact that slips, from its last slip number; return the impulse and the number.
+
+    The root of ``mu r_N = |r_T|`` in lambda (see ``sim/common/cone.py``) moves little from sweep to sweep, so a step
+    or two of Newton's method find it; where they do not, it is sought from the beginning.
+    """
+    w00 = W[0, 0]
+    c1, c2 = W[0, 1] / w00, W[0, 2] / w00
+    s11, s12, s22 = W[1, 1] - c1 * W[0, 1], W[1, 2] - c1 * W[0, 2], W[2, 2] - c2 * W[0, 2]
+    free, b1, b2 = -q0 / w00, q1 - c1 * q0, q2 - c2 * q0
+    for _ in range(NEAR if slip > 0.0 else 0):
+        over = 1.0 / ((s11 + slip) * (s22 + slip) - s12 * s12)
+        t1, t2 = over * (s12 * b2 - (s22 + slip) * b1), over * (s12 * b1 - (s11 + slip) * b2)
+        n = free - c1 * t1 - c2 * t2
+        square = t1 * t1 + t2 * t2
+        over_t = 1.0 / math.sqrt(square)
+        f = mu * n * over_t
+        d1, d2 = over * (s12 * t2 - (s22 + slip) * t1), over * (s12 * t1 - (s11 + slip) * t2)
+        slope = -mu * over_t * (c1 * d1 + c2 * d2 + n * (t1 * d1 + t2 * d2) / square)
+        slip += (1.0 - f) / slope
+        if not (slip > 0.0 and n > 0.0):
+            break
+        if abs(f - 1.0) < CLOSE:
+            return n, f * t1, f * t2, slip
+    n, t1, t2 = solve_local(W, q0, q1, q2, mu)
+    square = t1 * t1 + t2 * t2
+    if square > 0.0:
+        slip = -((b1 + s11 * t1 + s12 * t2) * t1 + (b2 + s12 * t1 + s22 * t2) * t2) / square
+    return n, t1, t2, slip
+
+
+@kernel
 def visit(
-    i: int, W: Array, V: Array, u0: float, u1: float, u2: float, r0: float, r1: float, r2: float, mu: float
+    i: int, local: Local, u0: float, u1: float, u2: float, r0: float, r1: float, r2: float, mu: float
 ) -> tuple[float, float, float]:
     """Return the impulse that solves contact ``i``, now at ``u`` under ``r``; sticking is tried first."""
+    W, V = local.W, local.inverse
     q0 = u0 - W[i, 0, 0] * r0 - W[i, 0, 1] * r1 - W[i, 0, 2] * r2
     if q0 >= 0.0:
         return 0.0, 0.0, 0.0
@@ -158,7 +230,8 @@ def visit(
         return n, s, t
     q1 = u1 - W[i, 1, 0] * r0 - W[i, 1, 1] * r1 - W[i, 1, 2] * r2
     q2 = u2 - W[i, 2, 0] * r0 - W[i, 2, 1] * r1 - W[i, 2, 2] * r2
-    return solve_local(W[i], q0, q1, q2, mu)
+    n, s, t, local.slip[i] = slide(W[i], q0, q1, q2, mu, local.slip[i])
+    return n, s, t
 
 
 @kernel
@@ -166,9 +239,11 @@ def sweep(contacts: Contacts, w: Array, r: Array, local: Local) -> tuple[float, 
     """Visit each contact once; return the largest change, as a velocity, and the sum of squares in energy."""
     largest = total = 0.0
     for i in range(contacts.a.size):
-        u0, u1, u2 = velocity(i, contacts, w)
         p0, p1, p2 = r[i, 0], r[i, 1], r[i, 2]
-        n, t1, t2 = visit(i, local.W, local.inverse, u0, u1, u2, p0, p1, p2, contacts.mu[i])
+        if p0 == 0.0 and p1 == 0.0 and p2 == 0.0 and normal_velocity(i, contacts, w) >= 0.0:
+            continue  # open and staying so: one row of three read
+        u0, u1, u2 = velocity(i, contacts, w)
+        n, t1, t2 = visit(i, local, u0, u1, u2, p0, p1, p2, contacts.mu[i])
         d0, d1, d2 = n - p0, t1 - p1, t2 - p2
         if d0 != 0.0 or d1 != 0.0 or d2 != 0.0:
             r[i, 0], r[i, 1], r[i, 2] = n, t1, t2
@@ -180,40 +255,43 @@ def sweep(contacts: Contacts, w: Array, r: Array, local: Local) -> tuple[float, 
 
 
 @kernel
-def relax(
-    contacts: Contacts,
-    w: Array,
-    r: Array,
-    local: Local,
-    goal: float,
-    limit: int,
-    w_last: Array,
-    r_last: Array,
-) -> int:
-    """Sweep until the changes are below ``goal``, extrapolating between sweeps; return how often."""
-    n, m = contacts.a.size, w.shape[0]
-    momentum, before = 1.0, math.inf
-    for k in range(limit):
+def begin(w: Array, r: Array, last: Last) -> None:
+    """Forget earlier sweeps: the next has no momentum."""
+    copy(w, last.w)
+    copy(r, last.r)
+    last.pace[0], last.pace[1] = 0.0, math.inf
+
+
+@kernel
+def extrapolate(now: Array, before: Array, beta: float) -> None:
+    """Go on by ``beta`` times the last change; remember where from."""
+    for i in range(now.shape[0]):
+        for j in range(now.shape[1]):
+            new = now[i, j]
+            now[i, j] = new + beta * (new - before[i, j])
+            before[i, j] = new
+
+
+@kernel
+def relax(contacts: Contacts, w: Array, r: Array, local: Local, goal: float, limit: int, last: Last) -> int:
+    """Sweep until the changes are below ``goal``, with momentum from the sweeps before; return how often."""
+    momentum, before = last.pace[0], last.pace[1]
+    count = 0
+    while count < limit:
+        following = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * momentum * momentum))
+        beta = min(max(momentum - 1.0, 0.0) / following, MOMENTUM)
+        momentum = following
+        extrapolate(w, last.w, beta)
+        extrapolate(r, last.r, beta)
         largest, total = sweep(contacts, w, r, local)
-        if not largest > goal:
-            return k + 1
+        count += 1
         if total > RESTART * before:
             momentum = 1.0
         before = total
-        following = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * momentum * momentum))
-        beta = min((momentum - 1.0) / following, MOMENTUM) if k + 1 < limit else 0.0
-        momentum = following
-        for i in range(n):
-            for j in range(3):
-                new = r[i, j]
-                r[i, j] = new + beta * (new - r_last[i, j])
-                r_last[i, j] = new
-        for i in range(m):
-            for j in range(6):
-                new = w[i, j]
-                w[i, j] = new + beta * (new - w_last[i, j])
-                w_last[i, j] = new
-    return limit
+        if not largest > goal:
+            break
+    last.pace[0], last.pace[1] = momentum, before
+    return count
 
 
 @kernel
@@ -225,13 +303,24 @@ def impose(contacts: Contacts, r: Array, free: Array, w: Array) -> None:
 
 
 @kernel
-def residual(contacts: Contacts, w: Array, r: Array, weight: Array) -> tuple[float, int]:
-    """Return the largest residual, as a velocity, and its contact; not a number if any is not."""
+def scale_of(speed: float, r: Array, weight: Array) -> float:
+    """Return the scale ``s`` of residuals: the largest free velocity or impulse, the latter as a velocity."""
+    load = 0.0
+    for i in range(r.shape[0]):
+        c = weight[i]
+        load = max(load, c * c * (r[i, 0] * r[i, 0] + r[i, 1] * r[i, 1] + r[i, 2] * r[i, 2]))
+    return max(speed, min(math.sqrt(load), LOAD * speed))
+
+
+@kernel
+def residual(contacts: Contacts, w: Array, r: Array, weight: Array, errors: Array) -> tuple[float, int]:
+    """Fill the residuals, as velocities; return the largest (not a number if any is not) and its contact."""
     largest, worst = 0.0, 0
     for i in range(contacts.a.size):
         u0, u1, u2 = velocity(i, contacts, w)
         c = weight[i]
         e = natural(u0, u1, u2, c * r[i, 0], c * r[i, 1], c * r[i, 2], contacts.mu[i], 1.0)
+        errors[i] = e
         if not e <= largest:
             largest, worst = e, i
             if math.isnan(e):

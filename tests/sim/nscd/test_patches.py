@@ -1,0 +1,101 @@
+"""Stubborn contacts among many settled ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tamis.sim.nscd.bodyspace import CONVERGED, MAX_BODIES, workspace
+from tamis.sim.nscd.patches import CORE, find_patches, mend
+from tamis.sim.nscd.sweep import Contacts, begin, impose, prepare, relax, residual, scale_of
+from tests.sim.nscd.bodies import residuals, solved, stack
+
+
+def side_by_side(problems):
+    """One problem of several that do not touch."""
+    shift = np.cumsum([0, *(len(p.free) for p in problems)])
+    joined = {
+        name: np.concatenate([getattr(p, name) for p in problems])
+        for name in ("G", "bias", "mu", "free", "scale")
+    }
+    for side in ("a", "b"):
+        joined[side] = np.concatenate(
+            [
+                np.where(getattr(p, side) >= 0, getattr(p, side) + k, -1)
+                for p, k in zip(problems, shift, strict=False)
+            ]
+        )
+    return problems[0]._replace(**joined)
+
+
+EASY = stack(np.array([2.0, 2.0]))
+STUBBORN = stack(10.0 ** np.arange(5))  # each block ten times as heavy as the one below
+
+
+@pytest.fixture
+def field():
+    """Two stubborn stacks among more easy ones than are factorised as a whole."""
+    many = [EASY] * (MAX_BODIES // 4)
+    return side_by_side([*many, STUBBORN, *many, STUBBORN, EASY])
+
+
+def swept(problem, sweeps):
+    contacts, work = Contacts(*problem[:5]), workspace(len(problem.free), len(problem.a))
+    w, r = problem.free.copy(), np.zeros((len(problem.a), 3))
+    scale = prepare(contacts, w, work.local)
+    begin(w, r, work.last)
+    relax(contacts, w, r, work.local, 0.0, sweeps, work.last)
+    impose(contacts, r, problem.free, w)
+    found, _ = residual(contacts, w, r, work.local.weight, work.trial.errors)
+    return contacts, work, w, r, found, scale_of(scale, r, work.local.weight)
+
+
+def test_patches_end_what_sweeps_would_not(field):
+    found = solved(field, 1e-6)
+    assert found.status == CONVERGED and found.iterations < 100
+    *_, left, scale = swept(field, 400)
+    assert left > 1e-5 * scale  # four times the sweeps, and ten times the tolerance
+
+
+def test_mending_leaves_velocities_that_belong_to_the_impulses(field):
+    contacts, work, w, r, found, scale = swept(field, 40)
+    errors = work.trial.errors
+    assert found > 1e-3 * scale
+    before = r.copy()
+    assert mend(contacts, w, r, work.local, errors, 1e-4 * scale, scale, work.patch, work.last.r) > 0
+    own, velocities = residuals(field, r)
+    round_off = 1e-13 * np.abs(field.free).max()  # of some hundred impulses that cancel the free velocities
+    np.testing.assert_allclose(w, velocities, atol=round_off)
+    assert own.max() <= 1e-4  # the stacks do not touch, so their patches are whole problems
+    np.testing.assert_array_equal(work.last.r[r != before], r[r != before])
+    touched = np.unique(np.flatnonzero((r != before).any(axis=1)))
+    assert 0 < len(touched) <= 2 * len(STUBBORN.a)
+
+
+def test_patches_hold_all_unsettled_contacts_and_few_bodies():
+    chain = stack(np.ones(40))
+    contacts, work = Contacts(*chain[:5]), workspace(len(chain.free), len(chain.a))
+    errors = np.zeros(len(chain.a))
+    errors[10:150] = 1.0
+    find_patches(contacts, errors, 0.5, len(chain.free), work.patch)
+    parent = work.patch.parent
+    for i in np.flatnonzero(errors):
+        assert all(parent[k] >= 0 for k in (contacts.a[i], contacts.b[i]) if k >= 0)
+    roots = np.flatnonzero(parent == np.arange(len(parent)))
+    sizes = []
+    for x in roots:
+        entry, rows = work.patch.first[x], []
+        while entry >= 0:
+            rows.append(entry // 2)
+            entry = work.patch.following[entry]
+        members = {k for k in range(len(parent)) if parent[k] >= 0 and root_of(parent, k) == x}
+        sizes.append(len(members))
+        assert rows == sorted(set(rows))
+        assert rows == [i for i in range(len(chain.a)) if {contacts.a[i], contacts.b[i]} & members]
+    assert max(sizes) <= CORE and sum(sizes) == (parent >= 0).sum()
+
+
+def root_of(parent, k):
+    while parent[k] != k:
+        k = parent[k]
+    return k
