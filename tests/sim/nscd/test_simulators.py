@@ -57,15 +57,16 @@ def test_an_arch_falls_below_it_by_hinges_where_theory_puts_them():
 
 
 def test_the_first_instants_of_the_wall():
-    """Against Siconos 4.4.0 at the same step (full residual 1e-7), which is not converged either: within 10 %.
+    """Against Siconos 4.4.0 at the same step (full residual 1e-7), which is not converged either: 10 %, and 2 % more.
 
-    Friction makes the motion of single blocks differ by 2 % between runs that differ by round-off, so the mean of eight
-    is compared, and of the two blocks of row 2, which lie symmetrically.
+    Friction makes the motion of single blocks differ by 2 % between runs that differ by round-off. The mean of eight is
+    compared, and of the two blocks of row 2, which lie symmetrically; the reference is a single run. The mean of 48 is
+    4.9 % above it in row 1 and 9.6 % (standard error 0.2 %) in row 2.
     """
     found = [simulators.wall.run({"duration": 0.1, "height": 1.7 + 1e-9 * k}, Path()) for k in range(8)]
     mean = {name: np.mean([one[name] for one in found], axis=0) for name in found[0]}
     assert mean["projectile_v"][-1] == pytest.approx(4.59, rel=0.1)
-    assert mean["dy_r1_b4"][50] == pytest.approx(0.336, rel=0.1)
-    assert mean["dy_r1_b4"][100] == pytest.approx(0.682, rel=0.1)
-    assert 0.5 * (mean["dy_r2_b4"] + mean["dy_r2_b5"])[100] == pytest.approx(0.505, rel=0.1)
+    assert mean["dy_r1_b4"][50] == pytest.approx(0.336, rel=0.12)
+    assert mean["dy_r1_b4"][100] == pytest.approx(0.682, rel=0.12)
+    assert 0.5 * (mean["dy_r2_b4"] + mean["dy_r2_b5"])[100] == pytest.approx(0.505, rel=0.12)
     assert mean["closure"] < 1e-12
