@@ -111,14 +111,14 @@ def when_some_are_done(folder: Path, act: Callable[[], None]) -> None:
 
 
 def test_a_cluster_gives_the_same_bytes(machines, tmp_path):
-    points = [{"a": float(a)} for a in range(40)]
+    points = [{"a": float(a)} for a in range(16)]
     with connected(machines) as cluster:
         there = evaluate(LINE, points, RunStore(tmp_path / "there"), executor=cluster)
         evaluate(LINE, points, RunStore(tmp_path / "one"), executor=1)
         here = evaluate(LINE, points, RunStore(tmp_path / "two"), executor=2)
     assert [(run.key, run.status) for run in there] == [(run.key, run.status) for run in here]
     assert contents(tmp_path / "there") == contents(tmp_path / "one") == contents(tmp_path / "two")
-    assert len(contents(tmp_path / "there")) == 40
+    assert len(contents(tmp_path / "there")) == 16
 
 
 def test_a_run_that_fails_there_costs_its_own_run_only(machines, tmp_path):
@@ -249,9 +249,11 @@ def test_the_command_line_takes_a_cluster(machines, tmp_path):
     connected(machines).shutdown()
     assert main(["new", str(tmp_path / "ball")]) == 0
     study = tmp_path / "ball" / "study.toml"
+    study.write_text(study.read_text().replace("n = 128", "n = 16"))
     assert main(["run", str(study), "--to", "observables", "--cluster", machines.address]) == 0
     assert main(["new", str(tmp_path / "twin")]) == 0
     twin = tmp_path / "twin" / "study.toml"
+    twin.write_text(study.read_text())
     assert main(["run", str(twin), "--to", "observables", "-j", "2"]) == 0
     name = "results/study/observables.npz"
     assert (study.parent / name).read_bytes() == (twin.parent / name).read_bytes()

@@ -45,6 +45,7 @@ def check(folder, expected):
 
 
 @pytest.mark.example
+@pytest.mark.slow  # the newcomer's walk runs the same files and holds them to the same figures
 def test_ball(tmp_path):
     folder = copied("01_ball", tmp_path)
     subprocess.run([*TAMIS, "run", "study.toml"], cwd=folder, check=True, capture_output=True)

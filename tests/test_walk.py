@@ -3,14 +3,14 @@
 import os
 import signal
 import subprocess
-import sys
 import textwrap
 import time
+import tomllib
 
 import numpy as np
 import pytest
 
-TAMIS = [sys.executable, "-m", "tamis"]
+from tests.test_examples import EXAMPLES, TAMIS, check
 
 OWN_MODEL = """
     import os
@@ -59,6 +59,9 @@ OWN_STUDY = """
 
     [design]
     n = 40
+
+    [inference]
+    n = 500
 """
 
 
@@ -80,8 +83,11 @@ def test_fifteen_minutes(tmp_path):
     assert files == ["data/drop-1.0.csv", "data/drop-2.0.csv", "model.py", "study.toml"]
     assert "exists and is not empty" in tamis("new", "ball", folder=tmp_path, code=2)
 
-    # minute 1: a calibrated ball; minute 3: its report
+    assert all((ball / name).read_bytes() == (EXAMPLES / "01_ball" / name).read_bytes() for name in files)
+
+    # minute 1: a calibrated ball, as the example has it; minute 3: its report
     out = tamis("run", "study.toml")
+    check(ball, tomllib.loads((EXAMPLES / "01_ball" / "expected.toml").read_text()))
     assert "The data narrow 3 of 3 parameters" in out and "report: results/study/report.html" in out
     report = (ball / "results/study/report.html").read_text()
     assert "The data narrow 3 of 3 parameters" in report and "drop-5.0" in report
@@ -91,7 +97,8 @@ def test_fifteen_minutes(tmp_path):
     runs = sorted((ball / "runs").rglob("*.npz"))
     text = (ball / "study.toml").read_text()
     (ball / "study.toml").write_text(text.replace("median = 0.01", "median = 0.02"))
-    assert "posterior: " in (out := tamis("run", "study.toml")) and "runs: " not in out
+    out = tamis("run", "study.toml", "--to", "posterior")
+    assert "posterior: " in out and "runs: " not in out
     assert sorted((ball / "runs").rglob("*.npz")) == runs
 
     # minute 7: a built-in simulator

@@ -135,8 +135,13 @@ def _parser() -> argparse.ArgumentParser:
     _common(sub)
 
     sub = add("sim", sim, "List the simulators, describe one, or run it once.")
-    sub.add_argument("name", nargs="?", metavar="NAME", help="dem.impact, or model.py:ball")
-    sub.add_argument("inputs", nargs="*", metavar="key=value", help="run it once with these inputs")
+    sub.add_argument("name", nargs="?", metavar="NAME", help="nscd.wall, dem.impact, or model.py:ball")
+    sub.add_argument(
+        "inputs",
+        nargs="*",
+        metavar="key=value",
+        help="run it once with these inputs, the others at their defaults",
+    )
     sub.add_argument(
         "--storyboard",
         type=Path,
@@ -269,7 +274,7 @@ def check(arguments: argparse.Namespace) -> int:
 def run(arguments: argparse.Namespace) -> int:
     """Bring a study up to date."""
     from tamis.study.reader import read, read_manifest, up_to_date
-    from tamis.summary import print_results, print_unchanged
+    from tamis.summary import print_results, print_unchanged, tell_of_compiling
     from tamis.terminal import reporting
 
     raw = read(arguments.study)
@@ -282,6 +287,7 @@ def run(arguments: argparse.Namespace) -> int:
     from tamis.study.stages import run as run_stages
 
     study = build(raw)
+    tell_of_compiling(study.simulator)
     with _executor(arguments, raw) as executor, reporting(arguments.json) as progress:
         results = run_stages(
             study,
@@ -411,8 +417,10 @@ def sim(arguments: argparse.Namespace) -> int:
     simulator = find(name, Path.cwd())
     if arguments.storyboard:
         from tamis.report.storyboard import write_storyboard
+        from tamis.summary import tell_of_compiling
 
         path, inputs = arguments.storyboard, _values(arguments.inputs)
+        tell_of_compiling(simulator)
         frames, span = write_storyboard(simulator, inputs, path, field=arguments.field)
         say(f"{path}: {frames} frames over {span:.4g} s")
         return DONE
@@ -471,8 +479,10 @@ def _run_once(simulator: Any, inputs: dict[str, float | str]) -> int:
     import time
 
     from tamis.simulation import explained
-    from tamis.terminal import duration, say, table
+    from tamis.summary import print_outputs, tell_of_compiling
+    from tamis.terminal import duration, say
 
+    tell_of_compiling(simulator)
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as scratch:
         try:
@@ -481,14 +491,6 @@ def _run_once(simulator: Any, inputs: dict[str, float | str]) -> int:
         except SimulationError as error:
             say(f"the simulator says no: {error}")
             return COMPUTATION_SAYS_NO
-    rows = []
-    for name, array in outputs.items():
-        shown = (
-            f"{float(array):.6g}"
-            if array.ndim == 0
-            else f"{array.shape} from {array.min():.4g} to {array.max():.4g}"
-        )
-        rows.append((name, shown, simulator.outputs[name].unit))
-    table(("output", "value", "unit"), rows)
-    say(f"in {duration(time.perf_counter() - start)} (compilation included the first time)")
+    print_outputs(simulator, outputs)
+    say(f"in {duration(time.perf_counter() - start)}")
     return DONE

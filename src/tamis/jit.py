@@ -73,6 +73,11 @@ def family_hash(folder: Path) -> str:
     return digest.hexdigest()[:16]
 
 
+def is_cold(folder: Path) -> bool:
+    """Say whether nothing of a family has been compiled on this machine yet."""
+    return not any(_cache_folder(folder).rglob("*.nbc"))
+
+
 @lru_cache
 def _cache_folder(family: Path) -> Path:
     folder = _root() / f"{family.name}-{family_hash(family)}"

@@ -1,8 +1,9 @@
-"""What a run and a comparison say when they end, in words or as one JSON event."""
+"""What runs and comparisons say before they begin and when they end, in words or as one JSON event."""
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,11 @@ from typing import TYPE_CHECKING, Any
 from tamis.terminal import say, table
 
 if TYPE_CHECKING:
+    from tamis.simulation import Simulator
     from tamis.study.artifacts import Results
+    from tamis.types import Outputs
+
+_SHOWN = 6  # numbers of an output that are printed in full
 
 
 def print_results(results: Results, *, as_json: bool) -> None:
@@ -139,3 +144,34 @@ def shown(path: Path) -> str:
         return str(path.resolve().relative_to(Path.cwd()))
     except ValueError:
         return str(path)
+
+
+def print_outputs(simulator: Simulator, outputs: Outputs) -> None:
+    """Print what one run gave, short arrays in full."""
+    rows = []
+    for name, array in outputs.items():
+        if array.ndim == 0:
+            shown = f"{float(array):.6g}"
+        elif array.ndim == 1 and array.size <= _SHOWN:
+            shown = ", ".join(f"{value:.6g}" for value in array)
+        else:
+            shown = f"{array.shape} from {array.min():.4g} to {array.max():.4g}"
+        rows.append((name, shown, simulator.outputs[name].unit))
+    table(("output", "value", "unit"), rows)
+
+
+def tell_of_compiling(simulator: Simulator) -> None:
+    """Say on the error stream why the first run with a family of kernels takes its time."""
+    from tamis.worker import family_of
+
+    family = family_of(simulator)
+    if family is None:
+        return
+    from tamis.jit import is_cold
+
+    if is_cold(family):
+        print(
+            f"compiling {family.name}, once on this machine: a minute or two at most",
+            file=sys.stderr,
+            flush=True,
+        )

@@ -132,12 +132,19 @@ def load(address: str) -> Simulator:
 
 def kernel_code(simulator: Simulator) -> str:
     """Hash the sources behind a built-in simulator; empty for others, whose version says it all."""
-    if not simulator.address.startswith("tamis:"):
+    family = family_of(simulator)
+    if family is None:
         return ""
     from tamis.jit import family_hash
 
-    family = simulator.address.removeprefix("tamis:").partition(".")[0]
-    return family_hash(Path(__file__).parent / "sim" / family)
+    return family_hash(family)
+
+
+def family_of(simulator: Simulator) -> Path | None:
+    """Return the folder of a built-in simulator's kernels."""
+    if not simulator.address.startswith("tamis:"):
+        return None
+    return Path(__file__).parent / "sim" / simulator.address.removeprefix("tamis:").partition(".")[0]
 
 
 def check_present(simulator: Simulator) -> None:

@@ -280,6 +280,9 @@ def test_a_bug_in_the_model_is_one_sentence_with_its_line(ball, capsys):
 
 def test_a_signal_where_one_number_is_expected(ball, capsys):
     new = 'observe = [ { output = "z" }, { output = "t", how = "final" } ]\n#'
+    edited(ball, 'method = "pce"', 'method = "none"')
+    edited(ball, "n = 128", "n = 12")
+    edited(ball, "n = 2000", "n = 100")  # the model is asked after the posterior, whatever that is
     path = edited(ball, 'observe = [ { output = "z", how = "at", times', new + "times")
     assert main(["run", str(path), "-j", "0"]) == 2
     assert "drop-5.0, z: the model gives 151 numbers where 1 are expected" in capsys.readouterr().err

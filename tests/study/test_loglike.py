@@ -62,13 +62,35 @@ T = np.linspace(0.1, 2.9, 15)
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
+    write(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def surrogate(tmp_path_factory):
+    """The study with its surrogate, enriched in the posterior: made once, sampled by several tests."""
+    made = tmp_path_factory.mktemp("surrogate")
+    write(made)
+    edit(made, 'target = "loglike"', f'target = "loglike"\n{ENRICH}')
+    Study.load(made / "study.toml").run("surrogate", executor=0)
+    return made
+
+
+@pytest.fixture
+def enriched(surrogate, tmp_path, monkeypatch):
+    folder = tmp_path / "enriched"
+    shutil.copytree(surrogate, folder)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def write(tmp_path):
     (tmp_path / "model.py").write_text(MODEL)
     (tmp_path / "study.toml").write_text(STUDY)
     z = 1.1 * np.exp(-0.8 * T) + 0.05 * np.random.default_rng(0).standard_normal(len(T))
     rows = "".join(f"{t:.6g},{v:.6g}\n" for t, v in zip(T, z, strict=True))
     (tmp_path / "z.csv").write_text("t [s],z [m]\n" + rows)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def edit(folder, old, new):
@@ -98,8 +120,8 @@ def exact(folder):
 
 
 @pytest.mark.filterwarnings("ignore:.*have no likelihood.*")
-def test_trajectories_give_the_posterior_and_cost_the_design_only(folder):
-    edit(folder, 'target = "loglike"', f'target = "loglike"\n{ENRICH}')
+def test_trajectories_give_the_posterior_and_cost_the_design_only(enriched):
+    folder = enriched
     found = Study.load("study.toml").run("posterior", executor=0)
     mean, sd = exact(folder)
     draws = found.posterior.flat
@@ -114,9 +136,9 @@ def test_trajectories_give_the_posterior_and_cost_the_design_only(folder):
     assert len(list((folder / "runs").glob("*/*.npz"))) == record.growth[-1, 0]
 
 
-def test_the_predictor_alone_by_the_other_samplers(folder):
+def test_the_predictor_alone_by_the_other_samplers(enriched):
     """It takes the surrogate for the truth: the same middle, and nothing said of what the surrogate does not know."""
-    edit(folder, 'target = "loglike"', f'target = "loglike"\n{ENRICH}')
+    folder = enriched
     edit(folder, "trajectories = 20\ndraws = 200", 'method = "tmcmc"\nn = 600')
     found = Study.load("study.toml").run("posterior", executor=0)
     assert found.posterior.log_evidence is not None and found.posterior.x.shape == (1, 600, 2)
@@ -183,8 +205,8 @@ def test_the_mode_is_climbed_from_where_the_predictor_is_highest():
     assert found.best() == pytest.approx([0.7], abs=5e-4)
 
 
-def test_next_ranks_loads_and_the_report_shows_them(folder, capsys):
-    edit(folder, 'target = "loglike"', f'target = "loglike"\n{ENRICH}')
+def test_next_ranks_loads_and_the_report_shows_them(enriched, capsys):
+    folder = enriched
     assert main(["next", "study.toml", "-j", "0"]) == 0
     said = capsys.readouterr().out
     rows = [line for line in said.splitlines() if line.startswith("another load")]

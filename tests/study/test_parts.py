@@ -60,7 +60,9 @@ def test_groups_are_parts_with_the_posterior_of_their_data_alone(folder):
 
 
 def test_parts_share_runs_with_the_whole(folder):
+    few_draws(folder)
     Study.load("study.toml").run("posterior", executor=0)
+    edit(folder, "draws = 40", "draws = 400")  # for the intervals of the parts
     before = sorted(p.name for p in (folder / "runs").glob("*/*.npz"))
     split(folder, "experiment")
     (folder / "other.toml").write_text((folder / "study.toml").read_text())
@@ -179,8 +181,10 @@ def test_stale_parts(folder):
 
 def test_a_test_taken_out_of_a_group_split_shifts_nothing(folder):
     """Which series there are, and in which order, follows from the uses as well: stages that stand on it run again."""
+    few_draws(folder)
     split(folder, "group")
     Study.load("study.toml").run("prediction", executor=0)
+    edit(folder, "draws = 40", "draws = 400")  # the figures are those of the second run
     edit(folder, 'name = "light"', 'name = "light"\nuse = "validate"')
     found = Study.load("study.toml").run("prediction", executor=0)
     assert [part.study.part for part in found.parts] == ["heavy near", "heavy far"]
@@ -221,6 +225,7 @@ def test_a_lost_part_is_sampled_again(folder):
 
 def test_correlated_priors_and_idle_errors(folder):
     """The size of an error that a part cannot tell is drawn from its prior, also beside correlated parameters."""
+    few_draws(folder)
     edit(folder, "[[experiment]]", '[[correlation]]\nbetween = ["a", "b"]\nvalue = 0.5\n\n[[experiment]]')
     edit(folder, "limit = 12.5 }", 'limit = 12.5, noise = { kind = "gaussian", sd = "s" } }')
     edit(folder, "[design]", "[propagate]\nbatch = 50\nmost = 200\n\n[design]")

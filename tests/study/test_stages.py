@@ -23,11 +23,15 @@ TAMIS = [sys.executable, "-m", "tamis"]
 @pytest.fixture
 def ball(tmp_path):
     folder = tmp_path / "ball"
+    prepare(folder)
+    return folder
+
+
+def prepare(folder):
     shutil.copytree(BALL, folder, ignore=shutil.ignore_patterns("runs", "results", "__pycache__"))
     edit(folder, "n = 2000", "n = 400")
     edit(folder, "n = 128", "n = 12")
     edit(folder, 'method = "pce"', 'method = "none"')
-    return folder
 
 
 def edit(folder, old, new):
@@ -44,6 +48,16 @@ def artifacts(folder):
     return {p.name: p.read_bytes() for p in (folder / "results" / "study").glob("*.npz")}
 
 
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """The bytes of a study that two workers ran without an interruption; each batch of it can be made to last."""
+    folder = tmp_path_factory.mktemp("undisturbed") / "ball"
+    prepare(folder)
+    slowed(folder)
+    assert run(folder, "-j", "2", "--to", "prediction").returncode == 0
+    return artifacts(folder)
+
+
 def run(folder, *options):
     return subprocess.run([*TAMIS, "run", "study.toml", *options], cwd=folder, capture_output=True, text=True)
 
@@ -53,13 +67,6 @@ def test_what_each_change_makes_stale(ball):
     assert stale(ball) == []
     before = artifacts(ball)
     runs = sorted(p.name for p in (ball / "runs").rglob("*.npz"))
-
-    edit(ball, "median = 0.01", "median = 0.02")  # an error parameter: no simulation
-    assert stale(ball) == ["posterior", "prediction", "report"]
-    Study.load(ball / "study.toml").run(executor=0)
-    assert sorted(p.name for p in (ball / "runs").rglob("*.npz")) == runs
-    after = artifacts(ball)
-    assert after["posterior.npz"] != before["posterior.npz"] and after["runs.npz"] == before["runs.npz"]
 
     edit(ball, "low = 0.60", "low = 0.65")  # a model parameter: all from the design on
     assert stale(ball) == ["design", "runs", "observables", "posterior", "prediction", "report"]
@@ -83,8 +90,17 @@ def test_what_each_change_makes_stale(ball):
     assert stale(ball) == ["observables", "posterior", "prediction", "report"]
     data.write_text(text)
     held_out = ball / "data" / "drop-2.0.csv"
-    held_out.write_text(held_out.read_text() + "1.49,0.1\n")
+    text = held_out.read_text()
+    held_out.write_text(text + "1.49,0.1\n")
     assert "posterior" not in stale(ball) and "prediction" in stale(ball)
+    held_out.write_text(text)
+
+    edit(ball, "median = 0.01", "median = 0.02")  # an error parameter: no simulation
+    assert stale(ball) == ["posterior", "prediction", "report"]
+    Study.load(ball / "study.toml").run("prediction", executor=0)
+    assert stale(ball) == ["report"] and sorted(p.name for p in (ball / "runs").rglob("*.npz")) == runs
+    after = artifacts(ball)
+    assert after["posterior.npz"] != before["posterior.npz"] and after["runs.npz"] == before["runs.npz"]
 
 
 def test_a_model_parameter_read_by_noise_too_is_a_model_parameter(ball):
@@ -152,10 +168,10 @@ def test_comments_in_the_model_change_nothing_code_does(ball):
 
 
 def test_a_second_run_does_nothing_quickly(ball):
-    assert run(ball, "-j", "0").returncode == 0
+    assert main(["run", str(ball / "study.toml"), "-j", "0"]) == 0
     before = artifacts(ball)
     times = []
-    for _ in range(3):
+    while len(times) < 3 and min(times, default=1.0) >= 1.0:  # three tries, for a machine with other work
         start = time.perf_counter()
         again = run(ball)
         times.append(time.perf_counter() - start)
@@ -166,20 +182,17 @@ def test_a_second_run_does_nothing_quickly(ball):
 
 def test_a_run_that_left_the_store_is_run_again(ball):
     study = Study.load(ball / "study.toml")
-    study.run(executor=0)
+    study.run("prediction", executor=0)
     before = artifacts(ball)
     shutil.rmtree(ball / "runs")
-    edit(ball, 'title = "Dropped ball"', 'title = "Fallen ball"')
     Study.load(ball / "study.toml").run(executor=0)
     assert artifacts(ball) == before and len(list((ball / "runs").rglob("*.npz"))) == 24
 
 
-def test_workers_do_not_change_a_byte(ball, tmp_path):
-    other = tmp_path / "other"
-    shutil.copytree(ball, other)
-    assert run(ball, "-j", "1").returncode == 0
-    assert run(other, "-j", "2").returncode == 0
-    assert artifacts(ball) == artifacts(other) and len(artifacts(ball)) == 5
+def test_workers_do_not_change_a_byte(ball, undisturbed):
+    slowed(ball)
+    assert run(ball, "-j", "1", "--to", "prediction").returncode == 0
+    assert artifacts(ball) == undisturbed and len(undisturbed) == 5
 
 
 def slowed(folder):
@@ -216,11 +229,8 @@ def interrupted(folder, sign, reached):
 
 
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGKILL], ids=["ctrl-c", "kill"])
-def test_interrupted_anywhere_and_resumed_is_byte_identical(ball, tmp_path, sign):
+def test_interrupted_anywhere_and_resumed_is_byte_identical(ball, undisturbed, sign):
     slowed(ball)
-    other = tmp_path / "other"
-    shutil.copytree(ball, other)
-    assert run(other, "-j", "2").returncode == 0
 
     def runs():
         return len(list((ball / "runs").rglob("*.npz")))
@@ -237,8 +247,8 @@ def test_interrupted_anywhere_and_resumed_is_byte_identical(ball, tmp_path, sign
         assert code == (130 if sign == signal.SIGINT else -signal.SIGKILL)
         assert "the same command goes on" in said or sign == signal.SIGKILL
     assert left  # the sampler, too, was among what was interrupted
-    assert run(ball, "-j", "2").returncode == 0
-    assert artifacts(ball) == artifacts(other)
+    assert run(ball, "-j", "2", "--to", "prediction").returncode == 0
+    assert artifacts(ball) == undisturbed
     assert not list((ball / "results").rglob("checkpoint*")) and not list((ball / "results").rglob("*.tmp"))
 
 
@@ -274,7 +284,7 @@ def test_a_damaged_manifest_or_artifact_is_made_again(ball):
 
 
 def test_a_damaged_artifact_is_told_in_words(ball, capsys):
-    Study.load(ball / "study.toml").run(executor=0)
+    Study.load(ball / "study.toml").run("prediction", executor=0)
     path = ball / "results" / "study" / "posterior.npz"
     path.write_bytes(path.read_bytes()[:200])
     assert main(["report", str(ball / "study.toml")]) == 2
@@ -345,11 +355,12 @@ def test_a_numerical_experiment_instead_of_data(ball):
     assert abs(row["e"][2] - 0.7) < 4 * row["e"][3] and abs(row["drag"][2] - 0.15) < 4 * row["drag"][3]
 
 
-def test_events_as_json(ball):
-    done = run(ball, "--json", "-j", "0", "--to", "posterior")
-    events = [json.loads(line) for line in done.stdout.splitlines()]
-    again = run(ball, "--json", "-j", "0", "--to", "posterior")
-    assert [json.loads(line)["task"] for line in again.stdout.splitlines()] == ["up to date"]
+def test_events_as_json(ball, capfd):
+    command = ["run", str(ball / "study.toml"), "--json", "-j", "0", "--to", "posterior"]
+    assert main(command) == 0
+    events = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    assert main(command) == 0
+    assert [json.loads(line)["task"] for line in capfd.readouterr().out.splitlines()] == ["up to date"]
     assert {"runs", "posterior"} <= {event["task"] for event in events} and events[-1]["task"] == "result"
     last = [event for event in events if event["task"] == "runs"][-1]
     assert last["done"] == last["total"] == 24

@@ -59,7 +59,7 @@ from tamis.types import Array, Inputs
 
 FRAMES = 6
 SUFFIXES = (".png", ".svg", ".pdf")
-_FPS = 25.0
+_FPS = 100.0
 _FEWEST, _SLOW = 11, 50.0  # instants below which a replay is asked for again, with so many
 _LISTED = 10  # groups in the legend: two rows
 _MUCH = 0.1  # of its own size: a shape that moved that far is drawn stronger

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tamis.sim.nscd.bodyspace import Workspace, solve_contacts, workspace
+from tamis.sim.nscd.sweep import LOAD, STILL
 
 G0 = 9.81
 
@@ -123,8 +124,11 @@ def residuals(problem: Problem, r):
     weight = (G**2).reshape(len(p.a), -1).sum(1) / 3
     free = (G @ p.free.ravel()).reshape(-1, 3) + p.bias
     z = weight[:, None] * r
-    speed = np.linalg.norm(free, axis=1).max()
-    scale = max(speed, min(np.linalg.norm(z, axis=1).max(), 30.0 * speed))
+    alone = np.where(p.a >= 0, p.a, p.b)  # one body of each contact, for its velocity in space
+    part = np.where((p.a >= 0)[:, None, None], p.G[:, :, :6], p.G[:, :, 6:])
+    space = np.einsum("ijk,ik->ij", part, p.free[alone])
+    speed = max(np.linalg.norm(free, axis=1).max(), STILL * np.linalg.norm(space, axis=1).max())
+    scale = max(speed, min(np.linalg.norm(z, axis=1).max(), LOAD * speed))
     y = z - u
     y[:, 0] -= p.mu * np.hypot(u[:, 1], u[:, 2])
     t = np.hypot(y[:, 1], y[:, 2])

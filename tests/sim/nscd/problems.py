@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, diags
 
+from tamis.sim.nscd.sweep import LOAD
+
 Array = NDArray[np.float64]
 
 
@@ -120,7 +122,7 @@ def residuals(W: csr_matrix, q: Array, mu: Array, r: Array) -> tuple[float, floa
     hat = u.copy()
     hat[:, 0] += mu * np.hypot(u[:, 1], u[:, 2])
     speed = np.linalg.norm(q.reshape(-1, 3), axis=1).max() or 1.0
-    speed = max(speed, min(np.linalg.norm(w * R, axis=1).max(), 30.0 * speed))
+    speed = max(speed, min(np.linalg.norm(w * R, axis=1).max(), LOAD * speed))
     size = max(np.linalg.norm(q), np.linalg.norm(u), np.linalg.norm(r)) or 1.0
     local = np.linalg.norm(w * R - onto_cones(w * R - hat, mu), axis=1).max() / speed
     return float(local), float(np.linalg.norm(R - onto_cones(R - hat, mu)) / size)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tamis.errors import StudyError, TamisWarning
-from tamis.sim.common.shapes import Box, Convex, HalfSpace, Sphere
+from tamis.sim.common.shapes import Box, Capsule, Convex, Cylinder, HalfSpace, Ring, Sphere
 from tamis.sim.nscd import cases
 from tamis.sim.nscd.drive import run
 from tamis.sim.nscd.scene import Body, Law, Motion, Part, Scene, about
@@ -90,8 +90,59 @@ def test_touching_groups_without_a_law_are_told_once():
 def test_a_step_too_large_for_the_speed_is_told():
     bullet = Body("bullet", [Part(Sphere(0.01))], mass=0.1, position=(0, 0, 1), velocity=(0.0, 0.0, -50.0))
     plate = Body("plate", [Part(Box((1.0, 1.0, 0.02)), group="plate")], fixed=True)
-    with pytest.warns(TamisWarning, match=r"bullet covers 0.05.* m in a step.*take h < 0.0004"):
+    with pytest.warns(TamisWarning, match=r"bullet moves by 0.05.* m in a step.*take h < 0.0004"):
         run(Scene([bullet, plate], [Law("default", "plate", 0.0)]), 0.01, h=1e-3)
+
+
+def test_plates_that_meet_head_on_and_a_bar_that_leaves_its_ring_are_told_too():
+    plates = [
+        Body(
+            f"p{k}",
+            [Part(Box((1.0, 1.0, 0.02)))],
+            mass=1.0,
+            position=(0, 0, k),
+            velocity=(0, 0, 18.0 - 36.0 * k),
+        )
+        for k in range(2)
+    ]
+    with pytest.warns(TamisWarning, match=r"p0 moves by 0.018 m in a step; above 0.01 m"):
+        run(Scene(plates, [Law("default", "default", 0.0)], gravity=(0, 0, 0)), 0.01)
+    ring = Body("ring", [Part(Ring(0.05), group="ring")], fixed=True)
+    bar = Body("bar", [Part(Capsule(0.04, 1.0))], mass=1.0, velocity=(100.0, 0.0, 0.0))
+    with pytest.warns(TamisWarning, match=r"bar moves by 0.1 m in a step; above 0.04 m"):
+        run(Scene([ring, bar], [Law("default", "ring", 0.0)], gravity=(0, 0, 0)), 0.001)
+
+
+def test_what_is_driven_onto_what_is_fixed_leaves_the_rest_alone():
+    ground = Body("ground", [Part(HalfSpace(), group="ground")], fixed=True)
+    piston = Body("piston", [CUBE], motion=Motion([0.0], [(0.0, 0.0, -0.1)]), position=(5.0, 0.0, 0.1))
+    box = Body("box", [CUBE], mass=1.0, position=(0.0, 0.0, 0.1))
+    history = run(Scene([ground, piston, box], [Law("ground", "default", 0.5)]), 0.02)
+    assert history.solver.converged.all() and np.abs(history.path("box") - (0.0, 0.0, 0.1)).max() < 1e-12
+    still = run(Scene([ground, piston], [Law("ground", "default", 0.5)]), 0.02)
+    assert (still.solver.contacts == 0).all() and still.solver.worst[0] == ("", "")
+
+
+def test_the_end_is_where_it_was_asked_for():
+    history = run(cases.bounce(e=0.5), 0.1, h=0.007)
+    assert history.times[-1] == pytest.approx(0.1, rel=1e-15) and len(history.times) == 16
+
+
+def test_a_ring_hangs_on_its_bar():
+    ring = Body(
+        "ring",
+        [Part(Ring(0.05), group="ring")],
+        mass=2.0,
+        inertia=np.diag([1.0, 1.0, 1.0]),
+        position=(0, 0, -0.03),
+        orientation=about((1, 0, 0), 90.0),
+    )
+    bar = Body("bar", [Part(Cylinder(0.02, 1.0), turn=about((1, 0, 0), 90.0))], fixed=True)
+    history = run(Scene([ring, bar], [Law("default", "ring", 0.3)]), 0.05, contacts=True)
+    last = history.contacts.instant == len(history.times) - 1
+    total = history.contacts.impulse[last].sum(axis=0)
+    assert np.abs(history.path("ring") - (0.0, 0.0, -0.03)).max() < 1e-6
+    assert abs(total[2]) == pytest.approx(2.0 * 9.81e-3, rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -112,6 +163,29 @@ def test_a_step_too_large_for_the_speed_is_told():
             "belong to no body",
         ),
         (lambda: Body("b", [CUBE], mass=1.0, inertia=np.ones(3)).inertial(), "symmetric, finite matrix"),
+        (lambda: Body("b", CUBE, mass=1.0), "parts must be a list of Part(shape, ...), found Part"),
+        (
+            lambda: Body("b", [Box((1, 1, 1))], mass=1.0),
+            "parts must be a list of Part(shape, ...), found Box",
+        ),
+        (lambda: Box(0.1), "Box: sides must be 3 numbers; found 0.1"),
+        (
+            lambda: Scene(
+                [
+                    Body("b", [CUBE], mass=1.0),
+                    Body("r", [Part(Ring(0.1), group="ring")], mass=1.0, inertia=np.eye(3)),
+                ],
+                [Law("ring", "default", 0.1)],
+            ),
+            'the group "default" has neither, but Box',
+        ),
+        (lambda: Part(CUBE.shape, turn=(0, 0, 0, 0)), "a turn not all of them zero; found (0, 0, 0, 0)"),
+        (lambda: Part(CUBE.shape, centre=(float("nan"), 0, 0)), "centre must be 3 finite numbers"),
+        (lambda: Scene([]), "at least one body"),
+        (
+            lambda: Body("b", [CUBE], motion=Motion([0.0], [(0, 0, 1)]), velocity=(1, 0, 0)),
+            "has a motion and yet a velocity",
+        ),
         (lambda: Law("a", "b", -0.1), "mu must be zero or positive"),
         (lambda: Law("a", "b", 0.1, 1.2), "e must lie between 0 and 1"),
         (lambda: two(1.0, gravity=(0.0, 0.0, float("inf"))), "gravity must be three finite"),
@@ -142,6 +216,39 @@ def test_bad_input_is_refused_in_words(make, words):
     with pytest.raises(StudyError) as error:
         make()
     assert words in str(error.value)
+
+
+def test_bodies_that_fly_on_together_leave_nothing_to_solve():
+    """After a blow without rebound the relative velocity is round-off, and so must the residual be."""
+    scene = Scene(
+        [
+            Body("block", [Part(Box((0.4, 0.4, 0.4)))], mass=10.0),
+            Body("ball", [Part(Sphere(0.1))], mass=0.1, position=(-0.4, 0.0, 0.0), velocity=(3.0, 0.0, 0.0)),
+        ],
+        [Law("default", "default", 0.4)],
+        gravity=(0.0, 0.0, 0.0),
+    )
+    history = run(scene, 0.05)
+    assert history.solver.converged.all()
+    np.testing.assert_allclose(history.velocity("block")[-1], [0.3 / 10.1, 0.0, 0.0], rtol=1e-12, atol=1e-14)
+
+
+def test_every_shape_is_replayed():
+    shapes = [
+        Sphere(0.1),
+        Box((0.2, 0.2, 0.2)),
+        Cylinder(0.1, 0.2),
+        Capsule(0.1, 0.2),
+        Ring(0.1),
+        HalfSpace(),
+    ]
+    shapes.append(Convex([(0, 0, 0), (0.1, 0, 0), (0, 0.1, 0), (0, 0, 0.1)]))
+    bodies = [
+        Body(f"b{k}", [Part(shape)], fixed=True, position=(k, 0.0, 0.0)) for k, shape in enumerate(shapes)
+    ]
+    replay = run(Scene(bodies), 0.01).replay()
+    kinds = [shape.kind for shape in replay.shapes]
+    assert sorted(kinds) == ["box", "capsule", "convex", "cylinder", "halfspace", "ring", "sphere"]
 
 
 def test_mass_and_inertia_of_a_compound_body_are_those_of_its_shapes():

@@ -34,7 +34,8 @@ def followed(problem, tol, most=40):
     w, r = problem.free.copy(), np.zeros((len(problem.a), 3))
     local = work.local
     steps, found, worst = follow(
-        contacts, w, r, local.W, local.weight, tol * scale, scale, most, count, work.lu, work.trial, work.path
+        *(contacts, w, r, local.W, local.weight, tol * scale, scale, most),
+        *(np.inf, 0, count, work.lu, work.trial, work.path),
     )
     return steps, found / scale, worst, w, r
 
@@ -90,14 +91,33 @@ def test_its_system_is_that_of_the_impulses():
 
 
 def test_it_takes_over_where_newton_has_not_ended():
-    """A first attempt falls back on the path; a later one goes on without it."""
-    problem = shaken(wall(4, 6), 0.5)
+    problem = shaken(wall(4, 6), 3.0)
     contacts, work, scale, count = ready(problem)
-    for first in (True, False):
-        w, r = problem.free.copy(), np.zeros((len(problem.a), 3))
-        spent, found, _ = solve_direct(
-            contacts, w, r, work.local, 1e-8 * scale, scale, first, count, work.lu, work.trial, work.path
-        )
-        if first:
-            assert found <= 1e-8 * scale and spent < 100
-            assert residuals(problem, r)[0].max() <= 1e-8
+    goal = 1e-8 * scale
+    start = (problem.free, np.zeros((len(problem.a), 3)))
+
+    def attempt(first):
+        w, r = (array.copy() for array in start)
+        found = solve_direct(
+            *(contacts, w, r, work.local, goal, scale, first, count, work.lu, work.trial, work.path)
+        )[1]
+        return found, residuals(problem, r)[0].max()
+
+    alone, _ = attempt(first=False)
+    found, own = attempt(first=True)
+    assert alone > goal  # Newton's method has not ended
+    assert found <= goal and own <= 1e-8
+
+
+def test_what_is_better_than_the_path_stays():
+    problem = shaken(wall(3, 4))
+    contacts, work, scale, count = ready(problem)
+    solution = solved(problem, 1e-10)
+    w, r, local = problem.free.copy(), solution.r.copy(), work.local
+    steps, found, worst = follow(
+        *(contacts, w, r, local.W, local.weight, 0.0, scale, 20, 1e-10 * scale, 7),
+        *(count, work.lu, work.trial, work.path),
+    )
+    assert steps > 0 and found == 1e-10 * scale and worst == 7
+    np.testing.assert_array_equal(r, solution.r)
+    np.testing.assert_allclose(w, solution.w, atol=1e-12 * np.abs(w).max())

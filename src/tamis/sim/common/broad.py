@@ -178,10 +178,10 @@ def near_plane(k: int, other: int, world: World, margin: float) -> bool:
 
 
 @inner
-def allowed(i: int, j: int, body: Ints, group: Ints, meet: Flags, moves: Flags) -> bool:
-    """Tell whether two contactors are of groups that meet and of different bodies of which one moves."""
+def allowed(i: int, j: int, body: Ints, group: Ints, meet: Flags, responds: Flags) -> bool:
+    """Tell whether two contactors are of groups that meet and of different bodies of which one responds to forces."""
     a, b = body[i], body[j]
-    return bool(a != b and meet[group[i], group[j]] and (moves[a] or moves[b]))
+    return bool(a != b and meet[group[i], group[j]] and (responds[a] or responds[b]))
 
 
 @inner
@@ -234,7 +234,7 @@ def sort(pairs: Ints, n: int, work: Sweep) -> None:
 
 @kernel
 def find_pairs(
-    geometry: Geometry, world: World, meet: Flags, moves: Flags, margin: float, pairs: Ints, work: Sweep
+    geometry: Geometry, world: World, meet: Flags, responds: Flags, margin: float, pairs: Ints, work: Sweep
 ) -> int:
     """Write the pairs ``i < j`` that may touch, sorted; return their number, which may exceed the room.
 
@@ -249,7 +249,7 @@ def find_pairs(
         i = order[plane]
         for m in range(n):
             j = order[m]
-            if allowed(i, j, body, kin, meet, moves) and near_plane(i, j, world, margin):
+            if allowed(i, j, body, kin, meet, responds) and near_plane(i, j, world, margin):
                 found = put(pairs, found, i, j)
     groups = n + (n + WIDTH - 1) // WIDTH if n > 1 else n
     for group in range(n, groups):
@@ -268,7 +268,7 @@ def find_pairs(
                 if not overlap(bounds, p, box):
                     continue
                 for q in range(max(parts[box], p + 1), parts[box + 1]):
-                    if overlap(bounds, p, q) and allowed(order[p], order[q], body, kin, meet, moves):
+                    if overlap(bounds, p, q) and allowed(order[p], order[q], body, kin, meet, responds):
                         found = put(pairs, found, order[p], order[q])
     sort(pairs, min(found, len(pairs)), work)
     return found

@@ -129,8 +129,9 @@ def cut(
     mx, my, mz = hulls.normals[face, 0], hulls.normals[face, 1], hulls.normals[face, 2]
 
     # the polygon: its corners; what each is called; the line to the next, an incident edge or -1 - side where cut
-    corners, height = np.empty((2, sides + edges, 3)), np.empty(sides + edges)
-    tag = np.empty((2, sides + edges, 2), np.int64)
+    room = 2 * (sides + edges)  # a side cuts a convex polygon twice; round-off may make it four times
+    corners, height = np.empty((2, room, 3)), np.empty(room)
+    tag = np.empty((2, room, 2), np.int64)
     local = face - hulls.face_start[r]
     for k in range(edges):
         v = loops[start + k]

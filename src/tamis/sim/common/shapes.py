@@ -283,8 +283,8 @@ def _positive(shape: object, name: str, value: float) -> None:
 
 
 def _row(shape: object, name: str, values: Sequence[float], n: int) -> tuple[float, ...]:
-    if len(values) != n:
-        raise StudyError(f"{type(shape).__name__}: {name} must be {n} numbers; found {len(values)}")
+    if not isinstance(values, Sequence | np.ndarray) or len(values) != n:
+        raise StudyError(f"{type(shape).__name__}: {name} must be {n} numbers; found {values}")
     return tuple(float(value) for value in values)
 
 

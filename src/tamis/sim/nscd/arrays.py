@@ -28,6 +28,7 @@ class Bodies(NamedTuple):
     inverse: Floats  # (b, 6) one over the root; zero for bodies that do not respond
     force: Floats  # (b, 6) weight and other constant forces and torques, in space axes
     number: Ints  # (b,) of the body among those that respond; -1 for the others
+    responds: Bools  # (b,) to forces
     moves: Bools  # (b,) responds, or has a prescribed motion
     motion: Ints  # (b,) row of `driven`; -1 for none
     driven: Floats  # (m, steps + 1, 6) prescribed velocities, angular ones in the body's axes

@@ -1,7 +1,7 @@
 """The contact problem of one time step, solved in the space of the bodies' velocities.
 
-Three methods behind one door
------------------------------
+Four methods behind one door
+----------------------------
 *Sweeps* (``sweep.py``) cost 0.15 us a contact, never fail outright, and a warm start mostly leaves them little
 to do. But an error that spans many bodies, a wall that leans or a heavy block on light ones, goes down by a few
 per cent a sweep, and where the impulses are not unique a sweep hardly moves them. *Newton's method*
@@ -33,8 +33,8 @@ from tamis.jit import kernel
 from tamis.sim.common.blocklu import BlockLU, analyse, block_lu
 from tamis.sim.nscd.direct import solve_direct
 from tamis.sim.nscd.newton import Trial, proximal_newton, trial_arrays
-from tamis.sim.nscd.patches import Patch, mend, patch
-from tamis.sim.nscd.path import Path, path
+from tamis.sim.nscd.patches import Patch, mend, patch_arrays
+from tamis.sim.nscd.path import Path, path_arrays
 from tamis.sim.nscd.sweep import (
     Contacts,
     Last,
@@ -64,7 +64,7 @@ VERY_FEW, SHORT = 0.005, 5  # share from which on so many sweeps between patches
 UNSETTLED = 0.5  # of the goal: residual of a contact that is taken into a patch
 ROUND_OFF = 1e-12  # a residual that is as good as zero
 REST = 1e4  # stiffness of the one centre at rest
-MAX_BODIES = 400  # above, the table of blocks gets too large
+MAX_BODIES, MAX_CONTACTS = 400, 6000  # above, the direct methods need too much room
 MAX_PRODUCTS = 3  # of 6x6 blocks a contact: walls and arches have fewer, piles of grains more
 
 
@@ -78,19 +78,31 @@ class Workspace(NamedTuple):
     path: Path
     patch: Patch
     best: Array  # (contacts, 3) impulses of the smallest residual met
+    a: Indices  # (contacts,) bodies among those that touch
+    b: Indices
+    number: Indices  # (bodies,) number among those that touch, or -1
+    bodies: Indices  # (bodies,) those that touch
+    w: Array  # (bodies, 6) their velocities
 
 
 def workspace(n_bodies: int, n_contacts: int) -> Workspace:
     """Allocate what `solve_contacts` needs for so many bodies and contacts."""
-    direct = n_bodies <= MAX_BODIES
+    few = min(n_bodies, MAX_BODIES)
+    a, b = np.zeros((2, n_contacts), np.int64)
+    number, bodies = np.zeros((2, n_bodies), np.int64)
     return Workspace(
         local_arrays(n_contacts),
         Last(np.zeros((n_bodies, 6)), np.zeros((n_contacts, 3)), np.zeros(2)),
         trial_arrays(n_bodies, n_contacts),
-        block_lu(n_bodies if direct else 0),
-        path(n_contacts if direct else 0),
-        patch(n_bodies, n_contacts),
+        block_lu(few),
+        path_arrays(min(n_contacts, MAX_CONTACTS)),
+        patch_arrays(n_bodies, n_contacts),
         np.zeros((n_contacts, 3)),
+        a,
+        b,
+        number,
+        bodies,
+        np.zeros((n_bodies, 6)),
     )
 
 
@@ -119,11 +131,42 @@ def solve_contacts(
     """Solve the contacts of a step; return status, iterations, residual and the worst contact.
 
     ``w`` holds the free velocities and receives the final ones; ``r`` holds the warm start and receives the
-    impulses. Contact i acts on the bodies a[i] and b[i] (-1: none) through G[i] (see `Contacts`).
+    impulses. Contact i acts on the bodies a[i] and b[i] (-1: none) through G[i] (see `Contacts`). Bodies without a
+    contact are left out: they must not decide how the others are solved.
     """
     if a.size == 0:
         return CONVERGED, 0, 0.0, -1
-    contacts = Contacts(a, b, G, bias, mu)
+    number, bodies = work.number, work.bodies
+    for k in range(w.shape[0]):
+        number[k] = -1
+    m = 0
+    for i in range(a.size):
+        for side in range(2):
+            k = a[i] if side == 0 else b[i]
+            if k >= 0 and number[k] < 0:
+                number[k] = m
+                bodies[m] = k
+                m += 1
+        work.a[i] = number[a[i]] if a[i] >= 0 else -1
+        work.b[i] = number[b[i]] if b[i] >= 0 else -1
+    own = work.w[:m]
+    for k in range(m):
+        for j in range(6):
+            own[k, j] = w[bodies[k], j]
+    contacts = Contacts(work.a[: a.size], work.b[: a.size], G, bias, mu)
+    status, iterations, found, worst = solve_touching(contacts, own, r, tol, work)
+    for k in range(m):
+        for j in range(6):
+            w[bodies[k], j] = own[k, j]
+    return status, iterations, found, worst
+
+
+@kernel
+def solve_touching(
+    contacts: Contacts, w: Array, r: Array, tol: float, work: Workspace
+) -> tuple[int, int, float, int]:
+    """Solve the contacts of bodies that all have one; see `solve_contacts`."""
+    n = contacts.a.size
     local, trial, last, errors = work.local, work.trial, work.last, work.trial.errors
     free, weight = trial.free, work.local.weight
     copy(w, free)
@@ -144,14 +187,15 @@ def solve_contacts(
         elif math.isnan(found) and least < math.inf:  # a direct method went astray
             copy(work.best, r)
             impose(contacts, r, free, w)
+            begin(w, r, last)
             count, swept = 0, True
             continue
         rest = iterations == 1 and ROUND_OFF * scale < found <= goal
         if (not found > goal and not rest) or iterations >= MAX_ITERATIONS:
             break
         if count < 0:
-            count, products = analyse(w.shape[0], a, b, work.lu)
-            if products > MAX_PRODUCTS * a.size:
+            count, products = analyse(w.shape[0], contacts.a, contacts.b, work.lu)
+            if products > MAX_PRODUCTS * n or n > work.path.eta.size:
                 count = 0
         if rest:
             if count > 0:
@@ -167,16 +211,16 @@ def solve_contacts(
             begin(w, r, last)
             swept = first = False
             continue
-        left = unsettled(errors, goal, a.size)
-        if left <= FEW * a.size:
+        left = unsettled(errors, goal, n)
+        if left <= FEW * n:
             mend(contacts, w, r, local, errors, UNSETTLED * goal, scale, work.patch, last.r)
             iterations += 1
             impose(contacts, last.r, free, last.w)
-        limit = BETWEEN if count > 0 else ROUND if left > VERY_FEW * a.size else SHORT
+        limit = BETWEEN if count > 0 else ROUND if left > VERY_FEW * n else SHORT
         iterations += relax(contacts, w, r, local, 0.2 * goal, limit, last)
         impose(contacts, r, free, w)
         swept = True
-    if not found <= least * scale:
+    if least < math.inf and not found <= least * scale:
         copy(work.best, r)
         impose(contacts, r, free, w)
         found, worst = residual(contacts, w, r, weight, errors)

@@ -3,7 +3,7 @@
 Newton's method (``newton.py``) uses the warm start and mostly ends within thirty iterations. Where it has not ended by
 then it rarely does, and the path (``path.py``), which begins from nothing, takes over; it decides who carries, and
 Newton's method supplies the last digits. On the 181 hardest of 700 steps of the struck wall this takes two thirds of
-the time of Newton's method alone, and on piles of 200 grains it ends where Newton's method does not. The path is taken
+the time of Newton's method alone; wedged grains (``patches.py``) often yield to the path only. It is taken
 once: from the same problem it would end in the same place.
 """
 
@@ -48,10 +48,11 @@ def solve_direct(
     iterations, found, worst = proximal_newton(
         contacts, w, r, weight, goal, TRY if first else AGAIN, FIRST, count, lu, trial
     )
-    if found <= goal or math.isnan(found) or not first:
+    if found <= goal or not first:
         return iterations, found, worst
+    least = math.inf if math.isnan(found) else found
     steps, found, worst = follow(
-        contacts, w, r, local.W, weight, goal, scale, STEPS, count, lu, trial, scratch
+        contacts, w, r, local.W, weight, goal, scale, STEPS, least, worst, count, lu, trial, scratch
     )
     iterations += steps
     if goal < found < scale:

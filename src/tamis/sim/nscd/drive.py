@@ -62,7 +62,8 @@ def run(
         Called with the steps done and all steps.
     """
     _check_request(duration, h, theta, tol, overlap)
-    steps = round(duration / h)
+    steps = math.ceil(duration / h - 1e-9)
+    h = duration / steps  # the end is where it was asked for
     every = 1 if record is None else max(1, round(record / h))
     model, state, frames = layout.lay_out(scene, h, steps)
     size = smallest(model)
@@ -135,7 +136,9 @@ def _found(model: Model, x: Array, q: Array, meet: Any, margin: float, room: Scr
     """Detect in a given configuration, with as much room as it takes."""
     while True:
         place(x, q, model.geometry, room.world)
-        n = find_pairs(model.geometry, room.world, meet, model.bodies.moves, margin, room.pairs, room.sweep)
+        n = find_pairs(
+            model.geometry, room.world, meet, model.bodies.responds, margin, room.pairs, room.sweep
+        )
         if n > len(room.pairs):
             room = layout.room(model, 2 * n, len(room.found.gap))
             continue
@@ -219,8 +222,9 @@ def _tell(
     if share > 1.0:
         stride = model.bodies.stride[int(body)]
         warnings.warn(
-            f"{scene.bodies[int(body)].name} covers {share * stride:.3g} m in a step, more than half the thickness "
-            f"of it and of what it may meet ({stride:.3g} m): it may pass through; take h < {h / share:.2g} s",
+            f"{scene.bodies[int(body)].name} moves by {share * stride:.3g} m in a step; above {stride:.3g} m, half its "
+            "thickness and half that of the thinnest thing it may meet, it may pass through: take "
+            f"h < {h / share:.2g} s",
             TamisWarning,
             stacklevel=3,
         )

@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tamis.errors import StudyError, nearest
 from tamis.replays import Replay
@@ -16,12 +17,14 @@ from tamis.sim.nscd.layout import Frames, quaternion
 from tamis.sim.nscd.scene import Part, Scene, product
 from tamis.types import Array
 
+Indices = NDArray[np.int64]
+
 
 @dataclass(frozen=True, eq=False)
 class Contacts:
     """Contacts of the recorded instants, one row each; the impulse acts on the second body, minus it on the first."""
 
-    instant: Array  # (c,) index into the times
+    instant: Indices  # (c,) index into the times
     bodies: tuple[tuple[str, str], ...]
     point: Array  # (c, 3) m
     impulse: Array  # (c, 3) N s over the step that ends at the instant, in space axes
@@ -61,11 +64,13 @@ class Ledger:
 class Solver:
     """What the contact problem cost, one row a step."""
 
-    iterations: Array
-    contacts: Array
+    iterations: Indices
+    contacts: Indices
     residual: Array
     converged: Array
-    worst: tuple[tuple[str, str], ...]  # bodies of the contact with the largest residual
+    worst: tuple[
+        tuple[str, str], ...
+    ]  # bodies of the contact with the largest residual, empty without contacts
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,18 +123,18 @@ class History:
                 scale=cls.energy_scale(model, kept, size),
             ),
             contacts=Contacts(
-                instant=kept.listed.instant[:used].astype(np.float64),
+                instant=kept.listed.instant[:used].copy(),
                 bodies=tuple((names[i], names[j]) for i, j in kept.listed.bodies[:used]),
                 point=kept.listed.point[:used],
                 impulse=kept.listed.impulse[:used],
                 gap=kept.listed.gap[:used],
             ),
             solver=Solver(
-                iterations=kept.steps.iterations.astype(np.float64),
-                contacts=kept.steps.active.astype(np.float64),
+                iterations=kept.steps.iterations,
+                contacts=kept.steps.active,
                 residual=kept.steps.residual,
                 converged=kept.steps.status == 0,
-                worst=tuple((names[i], names[j]) for i, j in kept.steps.worst),
+                worst=tuple((names[i], names[j]) if i >= 0 else ("", "") for i, j in kept.steps.worst),
             ),
             frames=frames,
             digest=digest,
@@ -210,7 +215,7 @@ def _drawn(part: Part) -> Drawn:
         case HalfSpace():
             return Drawn("halfspace", (), part.group)
         case Ring(radius):
-            return Drawn("ring", (radius, 0.1 * radius), part.group)
+            return Drawn("ring", (radius,), part.group)
         case Convex():
             hull = hull_of(part.shape)
             assert hull is not None

@@ -411,7 +411,7 @@ def advance(
     for step in range(first, last):
         predict(bodies, state.x, state.q, state.v, h, state.books.passed, motion)
         place(motion.x, motion.q, geometry, room.world)
-        n_pairs = find_pairs(geometry, room.world, laws.meet, bodies.moves, margin, room.pairs, room.sweep)
+        n_pairs = find_pairs(geometry, room.world, laws.meet, bodies.responds, margin, room.pairs, room.sweep)
         if n_pairs > len(room.pairs):
             return MORE_PAIRS, step, n_pairs
         n = collide(room.pairs, n_pairs, geometry, room.world, margin, found)

@@ -15,6 +15,8 @@ from tamis.sim.common.shapes import (
     Contactor,
     Convex,
     Cylinder,
+    HalfSpace,
+    Ring,
     Shape,
     Sphere,
     geometry_of,
@@ -92,10 +94,11 @@ def lay_out(scene: Scene, h: float, steps: int) -> tuple[Model, State, Frames]:
             inverse=np.where(responds[:, None], 1.0 / root, 0.0),
             force=force,
             number=np.where(responds, np.cumsum(responds) - 1, -1),
+            responds=responds,
             moves=moves,
             motion=np.where(moves & ~responds, np.cumsum(moves & ~responds) - 1, -1),
             driven=np.array(driven) if driven else np.zeros((0, 1, 6)),
-            stride=_strides(contactors, meet, n),
+            stride=_strides(contactors, meet, moves),
         ),
         Laws(
             meet=meet,
@@ -117,8 +120,11 @@ def _laws(scene: Scene) -> tuple[Any, Any]:
     return meet, number
 
 
-def _strides(contactors: list[Contactor], meet: Any, n: int) -> Array:
-    """Return how far each body may move in a step: half the thickness of its thinnest part and of what it may meet."""
+def _strides(contactors: list[Contactor], meet: Any, moves: Any) -> Array:
+    """Return how far each body may move in a step: half the thickness of its thinnest part and of what it may meet.
+
+    Half as far where that may come to meet it.
+    """
     known: dict[Shape, float] = {}
     for contactor in contactors:
         if contactor.shape not in known:
@@ -126,17 +132,21 @@ def _strides(contactors: list[Contactor], meet: Any, n: int) -> Array:
     thinnest = np.full(len(meet), math.inf)
     for contactor in contactors:
         thinnest[contactor.group] = min(thinnest[contactor.group], known[contactor.shape])
-    stride = np.full(n, math.inf)
+    coming = np.zeros(len(meet), dtype=bool)
+    for contactor in contactors:
+        coming[contactor.group] |= moves[contactor.body]
+    stride = np.full(len(moves), math.inf)
     for contactor in contactors:
         met = meet[contactor.group]
         if met.any():
-            both = known[contactor.shape] + float(thinnest[met].min())
-            stride[contactor.body] = min(stride[contactor.body], both)
+            own = known[contactor.shape]
+            both = np.where(coming[met], 0.5, 1.0) * (own + thinnest[met])
+            stride[contactor.body] = min(stride[contactor.body], float(both.min()))
     return stride
 
 
 def half_thickness(shape: Shape) -> float:
-    """Return half the least width of a shape; infinite where it has none."""
+    """Return half the least width of a shape: nothing for a rim, infinite for a half-space."""
     match shape:
         case Sphere(radius) | Capsule(radius, _):
             return radius
@@ -147,7 +157,9 @@ def half_thickness(shape: Shape) -> float:
             assert hull is not None
             heights = hull.vertices @ hull.normals.T
             return 0.5 * float((heights.max(axis=0) - heights.min(axis=0)).min())
-        case _:
+        case Ring():
+            return 0.0
+        case HalfSpace():
             return math.inf
 
 
@@ -214,7 +226,7 @@ def record(model: Model, steps: int, every: int, contacts: int) -> Record:
             work=np.zeros((instants, laws, 3)),
             driver=np.zeros((instants, 2)),
         ),
-        Steps(_ints(steps), _ints(steps), _ints(steps), np.zeros(steps), _ints(steps, 2)),
+        Steps(_ints(steps), _ints(steps), _ints(steps), np.zeros(steps), np.full((steps, 2), -1)),
         Listed(
             used=_ints(1),
             instant=_ints(contacts),

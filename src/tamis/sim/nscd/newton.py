@@ -41,7 +41,6 @@ from tamis.sim.common.cone import project
 from tamis.sim.nscd.sweep import Contacts, copy, impose, push, residual, velocity
 
 Array = NDArray[np.float64]
-Indices = NDArray[np.int64]
 
 FIRST, LARGEST, SMALLEST = 10.0, 1e8, 1.0  # stiffness c
 ROUND_OFF = 1e15  # c times the round-off of a velocity stays below a share of the goal

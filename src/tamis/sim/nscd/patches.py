@@ -23,7 +23,7 @@ from tamis.jit import kernel
 from tamis.sim.common.blocklu import BlockLU, analyse, block_lu
 from tamis.sim.nscd.direct import solve_direct
 from tamis.sim.nscd.newton import Trial, trial_arrays
-from tamis.sim.nscd.path import Path, path
+from tamis.sim.nscd.path import Path, path_arrays
 from tamis.sim.nscd.sweep import Contacts, Local, local_arrays, push
 
 Array = NDArray[np.float64]
@@ -52,7 +52,7 @@ class Patch(NamedTuple):
     path: Path
 
 
-def patch(n_bodies: int, n_contacts: int) -> Patch:
+def patch_arrays(n_bodies: int, n_contacts: int) -> Patch:
     """Allocate for patches of a problem of so many bodies and contacts."""
     m, n = BODIES, CONTACTS
     contacts = Contacts(
@@ -73,7 +73,7 @@ def patch(n_bodies: int, n_contacts: int) -> Patch:
         np.zeros((n, 3)),
         trial_arrays(m, n),
         block_lu(m),
-        path(n),
+        path_arrays(n),
     )
 
 

@@ -52,7 +52,7 @@ class Path(NamedTuple):
     eta: Array  # (contacts,)
 
 
-def path(n_contacts: int) -> Path:
+def path_arrays(n_contacts: int) -> Path:
     """Allocate for so many contacts."""
     shape = (n_contacts, 3)
     return Path(Interior(*(np.zeros(shape) for _ in Interior._fields)), np.zeros(n_contacts))
@@ -146,6 +146,8 @@ def follow(
     goal: float,
     speed: float,
     most: int,
+    least: float,
+    worst: int,
     count: int,
     lu: BlockLU,
     trial: Trial,
@@ -154,6 +156,7 @@ def follow(
     """Follow the path from its beginning; leave the best impulses in r and their velocities in w.
 
     Ends where the residual, a velocity, is within ``goal`` or stands still; returns steps, residual, worst contact.
+    ``least`` and ``worst`` are those of the r given, which stays if the path finds no better.
     """
     m, n = w.shape[0], contacts.a.size
     v = scratch.vectors
@@ -163,7 +166,7 @@ def follow(
     for i in range(n):
         for j in range(3):
             x[i, j] = y[i, j] = 1.0 if j == 0 else 0.0
-    best, worst, seen, narrow, since, steps = math.inf, 0, math.inf, math.inf, 0, 0
+    best, seen, narrow, since, steps = math.inf, math.inf, math.inf, 0, 0
     while True:
         gap = 0.0
         for i in range(n):
@@ -177,8 +180,9 @@ def follow(
             v.velocity[i, 0], v.velocity[i, 1], v.velocity[i, 2] = s0, s1, s2
             v.dual[i, 0], v.dual[i, 1], v.dual[i, 2] = s0 + math.sqrt(s1 * s1 + s2 * s2), s1, s2
         found, at = residual(contacts, trial.w, trial.r[:n], weight, trial.errors)
-        if found < best:
-            best, worst = found, at
+        best = min(best, found)
+        if found < least:
+            least, worst = found, at
             copy(trial.r, r)
         since += 1
         if best < 0.7 * seen or (best > EARLY * speed and gap < 0.7 * narrow):
@@ -214,4 +218,4 @@ def follow(
                 x[i, j] += length * v.dx[i, j]
                 y[i, j] += length * v.dy[i, j]
     impose(contacts, r, trial.free, w)
-    return steps, best, worst
+    return steps, least, worst

@@ -56,13 +56,22 @@ class Part:
     centre: Triple = _ORIGIN
     turn: Quaternion = _UPRIGHT
 
+    def __post_init__(self) -> None:
+        for what, size in (("centre", 3), ("turn", 4)):
+            value = np.asarray(getattr(self, what), dtype=np.float64)
+            if value.shape != (size,) or not np.isfinite(value).all() or (what == "turn" and not value.any()):
+                raise StudyError(
+                    f"part of group {self.group}: {what} must be {size} finite numbers, a turn not all of them zero; "
+                    f"found {getattr(self, what)}"
+                )
+
 
 @dataclass(frozen=True)
 class Motion:
     """Velocities prescribed to a body, linear in time between the instants given, constant after the last.
 
-    ``velocity`` is that of the centre of mass (m/s) and ``spin`` the angular velocity in the body's own axes (rad/s),
-    one row an instant.
+    ``velocity`` is that of the origin of the body's frame (m/s) and ``spin`` the angular velocity in the body's own
+    axes (rad/s), one row an instant.
     """
 
     times: Sequence[float]
@@ -113,7 +122,13 @@ class Body:
     motion: Motion | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "parts", tuple(self.parts))
+        listed = self.parts if isinstance(self.parts, Sequence) else (self.parts,)
+        for part in listed:
+            if not isinstance(part, Part) or listed is not self.parts:
+                raise StudyError(
+                    f'body "{self.name}": parts must be a list of Part(shape, ...), found {type(part).__name__}'
+                )
+        object.__setattr__(self, "parts", tuple(listed))
         for what in ("position", "velocity", "spin", "force", "torque", "orientation"):
             value = np.asarray(getattr(self, what), dtype=np.float64)
             if value.shape != ((4,) if what == "orientation" else (3,)) or not np.isfinite(value).all():
@@ -125,6 +140,8 @@ class Body:
             raise StudyError(f'body "{self.name}": the orientation is a quaternion other than zero')
         if self.fixed and (self.motion is not None or any((*self.velocity, *self.spin))):
             raise StudyError(f'body "{self.name}" is fixed and yet has a velocity; leave out one of the two')
+        if self.motion is not None and any((*self.velocity, *self.spin)):
+            raise StudyError(f'body "{self.name}" has a motion and yet a velocity; leave out one of the two')
         if self.responds:
             self._check_mass()
 
@@ -220,6 +237,8 @@ class Scene:
         bodies = tuple(sorted(self.bodies, key=lambda body: body.name))
         object.__setattr__(self, "bodies", bodies)  # so that the order of listing cannot change a result
         object.__setattr__(self, "laws", tuple(self.laws))
+        if not bodies:
+            raise StudyError("a scene needs at least one body")
         names = [body.name for body in bodies]
         twice = (
             sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
@@ -241,6 +260,22 @@ class Scene:
             if pair in seen:
                 raise StudyError(f"two laws for {law.one} and {law.other}; keep one")
             seen.add(pair)
+            self._check_rings(law)
+
+    def _check_rings(self, law: Law) -> None:
+        """Refuse a law by which a ring would hold something that it does not feel."""
+        shapes: dict[str, set[str]] = {law.one: set(), law.other: set()}
+        for body in self.bodies:
+            for part in body.parts:
+                if part.group in shapes:
+                    shapes[part.group].add(type(part.shape).__name__)
+        for ring, bar in ((law.one, law.other), (law.other, law.one)):
+            if shapes[ring] == {"Ring"} and not shapes[bar] & {"Cylinder", "Capsule"}:
+                found = ", ".join(sorted(shapes[bar]))
+                raise StudyError(
+                    f"law of {law.one} and {law.other}: a ring holds a Cylinder or a Capsule that passes "
+                    f'through it, and the group "{bar}" has neither, but {found}'
+                )
 
     def names(self) -> tuple[str, ...]:
         """Return the names of the bodies, sorted."""
