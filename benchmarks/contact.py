@@ -1,15 +1,16 @@
 """Cost of rigid bodies in contact: a struck wall, published problems and poured grains, beside MuJoCo and Siconos.
 
-``python benchmarks/contact.py [--peers PYTHON] [--large]`` prints Markdown tables. PYTHON is the interpreter of an
-environment with MuJoCo. Siconos is not on PyPI: it is measured if a ``python3`` of the PATH can import it (Debian:
-python3-siconos, python3-scipy, python3-h5py). A peer that is missing is named and left out. All times are CPU times
-of one thread, after compilation; compare them within one run only.
+``python benchmarks/contact.py [--peers PYTHON] [--large] [--plot FILE]`` prints Markdown tables. PYTHON is the
+interpreter of an environment with MuJoCo. Siconos is not on PyPI: it is measured if a ``python3`` of the PATH can
+import it (Debian: python3-siconos, python3-scipy, python3-h5py). A peer that is missing is named and left out. All
+times are CPU times of one thread, after compilation; compare them within one run only.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -244,7 +245,41 @@ def measured(pile: Pile) -> tuple[float, float, float, int, int, float]:
     return 1e3 * seconds / n, contacts.mean(), iterations.mean(), n, int(solved.sum()), residual.max()
 
 
-def poured(sizes: tuple[int, ...]) -> None:
+def draw(rows: list[tuple[int, str, float, float]], exponent: float, path: Path) -> None:
+    """Draw CPU time against contacts, one point a heap and state, with the fit of those coming down."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+    from matplotlib.ticker import LogLocator, StrMethodFormatter
+
+    figure, ax = plt.subplots(figsize=(5.6, 3.6), layout="constrained")
+    for state, colour, marker in (("coming down", "#8e3b80", "o"), ("at rest", "#00856a", "s")):
+        points = [(contacts, ms, grains) for grains, now, contacts, ms in rows if now == state]
+        if not points:
+            continue
+        x, y, names = zip(*points, strict=True)
+        ax.loglog(x, y, marker, color=colour, label=state)
+        for at, height, grains in zip(x, y, names, strict=True):
+            ax.annotate(
+                f"{grains} grains", (at, height), (0, 7), textcoords="offset points", ha="center", fontsize=8
+            )
+        if state == "coming down":
+            ends = np.array([min(x), max(x)])
+            fit = math.exp(np.mean(np.log(y)) - exponent * np.mean(np.log(x))) * ends**exponent
+            ax.loglog(ends, fit, color=colour, lw=1, label=f"contacts to the power {exponent:.2f}")
+    ax.set_xlabel("contacts that may carry")
+    ax.set_ylabel("CPU time a step, ms")
+    ax.margins(0.15, 0.2)
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_locator(LogLocator(10))
+        axis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(frameon=False)
+    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+
+
+def poured(sizes: tuple[int, ...], plot: Path | None = None) -> None:
     """Print the cost of a step of grains while they come to rest and afterwards, against the contacts."""
     Pile(20).advance(2, STEP, POUR_TOLERANCE)  # compiles
     print(
@@ -253,7 +288,7 @@ def poured(sizes: tuple[int, ...]) -> None:
     )
     print("| grains | state | contacts | CPU ms a step | CPU us a contact | iterations | solved | residual |")
     print("|---|---|---|---|---|---|---|---|")
-    costs = []
+    rows: list[tuple[int, str, float, float]] = []
     for grains in sizes:
         pile = Pile(grains)
         pile.run_in()
@@ -261,19 +296,21 @@ def poured(sizes: tuple[int, ...]) -> None:
             if state == "at rest":
                 pile.advance(round(REST / STEP), STEP, RUN_IN_TOLERANCE)
             ms, contacts, iterations, n, solved, residual = measured(pile)
-            if state == "coming down":
-                costs.append((contacts, ms))
+            rows.append((grains, state, contacts, ms))
             print(
                 f"| {grains} | {state} | {contacts:.0f} | {ms:.1f} | {1e3 * ms / contacts:.0f} | {iterations:.0f} "
                 f"| {solved} of {n} | {residual:.1g} |",
                 flush=True,
             )
+    costs = [(contacts, ms) for _, state, contacts, ms in rows if state == "coming down"]
     x, y = np.log(np.array(costs)).T
     exponent = np.polyfit(x, y, 1)[0]
     print(
         f"\nThe cost of a step while they come down grows as the contacts to the power {exponent:.2f} "
         f"(fit of {len(costs)} heaps)."
     )
+    if plot is not None:
+        draw(rows, exponent, plot)
 
 
 def main() -> None:
@@ -282,6 +319,7 @@ def main() -> None:
     )
     parser.add_argument("--peers", help="interpreter of an environment with MuJoCo")
     parser.add_argument("--large", action="store_true", help="20 000 grains too")
+    parser.add_argument("--plot", type=Path, help="draw the cost of grains to this file")
     options = parser.parse_args()
     warnings.simplefilter(
         "ignore"
@@ -294,7 +332,7 @@ def main() -> None:
         print("MuJoCo: skipped, not imported by the interpreter of --peers.\n")
     struck_wall(mujoco, siconos)
     published(siconos)
-    poured(GRAINS + (MANY if options.large else ()))
+    poured(GRAINS + (MANY if options.large else ()), options.plot)
 
 
 if __name__ == "__main__":

@@ -44,7 +44,9 @@ class Ledger:
     potential: Array  # (t,)
     impact: Array  # (t, laws)
     friction: Array  # (t, laws)
-    gain: Array  # (t, laws) the steps in which a law's contacts did positive work, summed
+    gain: (
+        Array  # (t, laws) what bodies in touch gained in a step, all contacts together, by the laws that gave
+    )
     driver: Array  # (t,) work of prescribed motions and constant torques
     scale: float  # the energy by which changes are judged
 

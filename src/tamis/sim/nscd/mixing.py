@@ -25,7 +25,7 @@ class Mixing(NamedTuple):
     """Memory of the last sweeps, for up to the number of contacts it was made for.
 
     ``state`` is (sweeps kept, next slot, size of the last change), so that a bout may go on where one ended; all zero
-    to begin. ``metric`` multiplies impulses where changes are compared.
+    to begin.
     """
 
     steps: Array  # (DEPTH, 3 contacts) differences of changes from sweep to sweep
@@ -33,7 +33,6 @@ class Mixing(NamedTuple):
     step: Array  # (3 contacts,) last change
     result: Array  # last result
     start: Array  # where the last sweep began
-    metric: Array  # (contacts,)
     gram: Array  # (DEPTH, DEPTH)
     system: Array  # (DEPTH, DEPTH)
     weights: Array  # (DEPTH,)
@@ -41,7 +40,7 @@ class Mixing(NamedTuple):
 
 
 def memory(n: int) -> Mixing:
-    """Make an empty memory for up to ``n`` contacts, all of metric one."""
+    """Make an empty memory for up to ``n`` contacts."""
     vectors = np.zeros((2 * DEPTH + 3, 3 * n))
     return Mixing(
         vectors[:DEPTH],
@@ -49,7 +48,6 @@ def memory(n: int) -> Mixing:
         vectors[-1],
         vectors[-2],
         vectors[-3],
-        np.ones(n),
         np.zeros((DEPTH, DEPTH)),
         np.zeros((DEPTH, DEPTH)),
         np.zeros(DEPTH),
@@ -89,7 +87,7 @@ def combine(old: Mixing, mu: Array, x: Array, mixing: bool) -> bool:
     for i in range(len(mu)):
         for j in range(3):
             k = 3 * i + j
-            change = old.metric[i] * (x[i, j] - old.start[k])
+            change = x[i, j] - old.start[k]
             steps[k] = change - old.step[k]
             results[k] = x[i, j] - old.result[k]
             old.step[k] = change

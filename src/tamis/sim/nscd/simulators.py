@@ -47,7 +47,7 @@ def _books(history: History) -> dict[str, Any]:
 
 
 def warm() -> None:
-    """Compile every kernel of the family, once, before several processes or threads need them."""
+    """Compile every kernel that a run needs, once, before several processes or threads need them."""
     drive.run(cases.bounce(e=0.5, height=0.01), 0.01)
 
 
