@@ -18,7 +18,7 @@ from tamis.jit import kernel
 from tamis.sim.common.blocklu import BlockLU
 from tamis.sim.nscd.newton import FIRST, Trial, proximal_newton
 from tamis.sim.nscd.path import Path, follow
-from tamis.sim.nscd.sweep import Contacts, Local
+from tamis.sim.nscd.sweep import Contacts, Local, copy, impose
 
 Array = NDArray[np.float64]
 
@@ -50,12 +50,17 @@ def solve_direct(
     )
     if found <= goal or not first:
         return iterations, found, worst
-    least = math.inf if math.isnan(found) else found
+    least, where = found, worst
+    copy(r, scratch.kept)
     steps, found, worst = follow(
-        contacts, w, r, local.W, weight, goal, scale, STEPS, least, worst, count, lu, trial, scratch
+        contacts, w, r, local.W, weight, goal, scale, STEPS, count, lu, trial, scratch
     )
     iterations += steps
-    if goal < found < scale:
+    if goal < found < scale:  # from there even if Newton's method had come further: it was stuck
         steps, found, worst = proximal_newton(contacts, w, r, weight, goal, POLISH, STIFF, count, lu, trial)
         iterations += steps
+    if not found <= least and not math.isnan(least):
+        copy(scratch.kept, r)
+        impose(contacts, r, trial.free, w)
+        return iterations, least, where
     return iterations, found, worst

@@ -50,12 +50,13 @@ class Path(NamedTuple):
 
     vectors: Interior
     eta: Array  # (contacts,)
+    kept: Array  # (contacts, 3) impulses from before, in case they were better
 
 
 def path_arrays(n_contacts: int) -> Path:
     """Allocate for so many contacts."""
     shape = (n_contacts, 3)
-    return Path(Interior(*(np.zeros(shape) for _ in Interior._fields)), np.zeros(n_contacts))
+    return Path(Interior(*(np.zeros(shape) for _ in Interior._fields)), np.zeros(n_contacts), np.zeros(shape))
 
 
 @kernel
@@ -146,8 +147,6 @@ def follow(
     goal: float,
     speed: float,
     most: int,
-    least: float,
-    worst: int,
     count: int,
     lu: BlockLU,
     trial: Trial,
@@ -156,7 +155,6 @@ def follow(
     """Follow the path from its beginning; leave the best impulses in r and their velocities in w.
 
     Ends where the residual, a velocity, is within ``goal`` or stands still; returns steps, residual, worst contact.
-    ``least`` and ``worst`` are those of the r given, which stays if the path finds no better.
     """
     m, n = w.shape[0], contacts.a.size
     v = scratch.vectors
@@ -166,7 +164,7 @@ def follow(
     for i in range(n):
         for j in range(3):
             x[i, j] = y[i, j] = 1.0 if j == 0 else 0.0
-    best, seen, narrow, since, steps = math.inf, math.inf, math.inf, 0, 0
+    best, worst, seen, narrow, since, steps = math.inf, 0, math.inf, math.inf, 0, 0
     while True:
         gap = 0.0
         for i in range(n):
@@ -180,9 +178,8 @@ def follow(
             v.velocity[i, 0], v.velocity[i, 1], v.velocity[i, 2] = s0, s1, s2
             v.dual[i, 0], v.dual[i, 1], v.dual[i, 2] = s0 + math.sqrt(s1 * s1 + s2 * s2), s1, s2
         found, at = residual(contacts, trial.w, trial.r[:n], weight, trial.errors)
-        best = min(best, found)
-        if found < least:
-            least, worst = found, at
+        if found < best:
+            best, worst = found, at
             copy(trial.r, r)
         since += 1
         if best < 0.7 * seen or (best > EARLY * speed and gap < 0.7 * narrow):
@@ -218,4 +215,4 @@ def follow(
                 x[i, j] += length * v.dx[i, j]
                 y[i, j] += length * v.dy[i, j]
     impose(contacts, r, trial.free, w)
-    return steps, least, worst
+    return steps, best, worst
