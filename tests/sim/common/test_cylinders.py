@@ -60,6 +60,7 @@ def test_nearly_aligned_shapes_still_have_the_least_gap(name):
     shapes = PAIRS[name]
     turns = [
         about((0, 0, 1), 0.0),
+        LYING,
         ACROSS,
         about((1, 0, 0), math.pi / 4),
         about((0, 1, 0), math.pi / 4),
