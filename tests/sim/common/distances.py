@@ -129,7 +129,10 @@ def check_random(shapes, seed, repeats, deepest=0.1, margin=0.1, near=1e-6, tole
         if not len(found.gap):
             assert signed_distance(shapes, poses)[0] > margin - near
             continue
-        k = found.gap.argmin()
+        least = np.flatnonzero(
+            found.gap <= found.gap.min()
+        )  # the others of a manifold may be as deep, but not deeper
+        k = least[separation(shapes, poses, found.normal[least]).argmax()]
         gap, normal, point = found.gap[k], found.normal[k], found.point[k]
         true = signed_distance(shapes, poses, also=[normal[None]])[0]
         if true < -deepest:

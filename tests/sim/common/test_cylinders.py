@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 
 from tamis.sim.common.shapes import Box, Capsule, Convex, Cylinder, hull_of
-from tests.sim.common.distances import blob, check_random, holds, near_pose, separation, signed_distance
+from tests.sim.common.distances import (
+    DIRECTIONS,
+    blob,
+    check_random,
+    holds,
+    near_pose,
+    separation,
+    signed_distance,
+)
 from tests.sim.common.poses import about, meet, pose, product, random_pose, rotation, same_when_moved
 
 LYING = about((0, 1, 0), math.pi / 2)  # axis along x
@@ -50,6 +58,27 @@ def test_least_gap_is_the_signed_distance(name):
 @pytest.mark.parametrize("name", PAIRS)
 def test_least_gap_is_the_signed_distance_many_times(name):
     check_random(PAIRS[name], seed=2, repeats=300)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PAIRS)
+def test_no_gap_is_less_than_the_largest_separation_found(name):
+    """A cheap bound, for many poses: the separation along any direction. A normal that is as good but
+    for 1e-10 (TIE) may be 1e-5 off, and so may the points."""
+    shapes = PAIRS[name]
+    rng = np.random.default_rng(9)
+    for _ in range(6000):
+        poses = near_pose(rng, shapes)
+        found = meet(shapes, poses, margin=0.1)
+        if not len(found.gap) or found.gap.min() < -0.1:
+            continue
+        least = np.flatnonzero(found.gap <= found.gap.min())
+        k = least[separation(shapes, poses, found.normal[least]).argmax()]
+        gap, half = found.gap[k], 0.5 * found.gap[k] * found.normal[k]
+        assert gap > separation(shapes, poses, DIRECTIONS).max() - 1e-9
+        assert abs(separation(shapes, poses, found.normal[k][None])[0] - gap) < 1e-9
+        assert holds(shapes[0], poses[0], found.point[k] - half, 1e-5)
+        assert holds(shapes[1], poses[1], found.point[k] + half, 1e-5)
 
 
 @pytest.mark.slow

@@ -35,7 +35,7 @@ from tamis.sim.common.vectors import FLAT, Vector, Z, along, axis, cross, dot, m
 
 TIE = 1e-10  # of a size: separations as equal as that are told apart by rank, not by value
 RIM = 1e-6  # of a radius: as near to an outline as that is on it
-DEEP = 0.02  # of a size: overlaps deeper than that may have several best directions, so all are climbed from
+DEEP = 0.001  # of a size: overlaps deeper than that may have several best directions, so all are climbed from
 MATCH = 0.98  # cosine of the angle up to which a flat end lies on a face
 
 
@@ -364,7 +364,7 @@ def _side_on_end(
         if abs(slope) > FLAT and (feature == LOW) == (slope > 0.0):
             n = put_either(out, n, i, j, swap, feature, hook, normal, gap)
         elif height <= margin:
-            n = put_either(out, n, i, j, swap, feature, along(x, -height, end), end, height)
+            n = put_either(out, n, i, j, swap, feature, along(x, -height, end), end, max(height, gap))
     return n
 
 
@@ -400,10 +400,13 @@ def pair(i: int, j: int, geometry: Geometry, world: World, margin: float, out: M
                 else:
                     tip = along(c, end, u)
                     way = minus(along(e, dot(minus(tip, e), v), v), tip)
-                    d = norm(way)
-                    if dot(way, normal) > 0.0 and d - r - s <= margin:
-                        way = scaled(1.0 / d, way)
-                        n = put(out, n, i, j, feature, along(tip, r, way), way, max(d - r - s, gap))
+                    way = along(way, -dot(way, u), u)
+                    on = along(tip, r / max(norm(way), FLAT * r), way)
+                    inward = minus(e, on)
+                    inward = along(inward, -dot(inward, v), v)
+                    d = norm(inward)
+                    if dot(inward, normal) > 0.0 and d - s <= margin:
+                        n = put(out, n, i, j, feature, on, scaled(1.0 / d, inward), max(d - s, gap))
             if not (sine > PARALLEL and low + short < at < high - short):
                 return n
     return put(out, n, i, j, NEAREST, x, normal, gap)

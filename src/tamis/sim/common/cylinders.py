@@ -185,7 +185,7 @@ def apart_from_hull(
             best, rank, normal, hook, face = value, value + tie, n, corner, False
     if best > margin:
         return best, normal, hook, edge
-    if face and best > -DEEP * min(r, half) and inside_face(hook, top, 0.0 * r, geometry, world):
+    if face and best > -DEEP * min(r, half) and inside_face(hook, top, 0.0, geometry, world):
         return best, normal, hook, edge
     for e in range(geometry.edge_start[k], geometry.edge_start[k + 1]):
         q, v, length = edge_of(e, geometry, world)
@@ -217,11 +217,17 @@ def apart_from_hull(
             elif kind > 2:
                 y = row(world.vertices, geometry.edges[e, kind - 3])
                 n = across(u, cross(minus(c, y), u), minus(c, y))
-            value = dot(c, n) - extent(n, u, r, half) - farthest(n, k, geometry, world)[0]
+            height = farthest(n, k, geometry, world)[0]
+            if dot(q if kind == 2 else y, n) < height - RIM * r:
+                continue  # another edge is what touches along this direction, and has its own turn
+            value = dot(c, n) - extent(n, u, r, half) - height
             if value + bonus > rank + 0.1 * tie:
                 best, rank, normal, edge = value, value + bonus, n, e
-                hook = along(lowest(n, c, u, r, half), -value, n) if kind == 2 else y
-    if not met and not inside_face(hook, top, RIM * r, geometry, world):
+                hook = y
+                if kind == 2:  # under the rim, but on the edge: along it all points are as high
+                    reach = dot(minus(along(lowest(n, c, u, r, half), -value, n), q), v)
+                    hook = along(q, min(max(reach, -length), length), v)
+    if not met and not (face and inside_face(hook, top, RIM * r, geometry, world)):
         best = math.inf
     return best, normal, hook, edge
 
@@ -322,7 +328,7 @@ def _end_on_edge(
         if abs(slope) > FLAT and (feature == HIGH) == (slope > 0.0):
             n = put_either(out, n, i, j, swap, feature, hook, normal, gap)
         elif height <= margin:
-            n = put_either(out, n, i, j, swap, feature, x, normal, height)
+            n = put_either(out, n, i, j, swap, feature, x, normal, max(height, gap))
     return n
 
 
@@ -360,7 +366,9 @@ def _hull(
                 if abs(slope) > FLAT and (feature == LOW) == (slope > 0.0):
                     n = put_either(out, n, i, j, swap, feature, hook, normal, gap)
                 elif height <= margin:
-                    n = put_either(out, n, i, j, swap, feature, along(x, -height, face), face, height)
+                    n = put_either(
+                        out, n, i, j, swap, feature, along(x, -height, face), face, max(height, gap)
+                    )
             return n
     elif abs(rise) > MATCH:
         return _end_on_edge(i, j, swap, k, m, hook, normal, gap, geometry, world, margin, out, n)
