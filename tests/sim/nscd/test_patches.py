@@ -52,9 +52,9 @@ def swept(problem, sweeps):
 
 def test_patches_end_what_sweeps_would_not(field):
     found = solved(field, 1e-6)
-    assert found.status == CONVERGED and found.iterations < 100
+    assert found.status == CONVERGED and found.iterations < 200
     *_, left, scale = swept(field, 400)
-    assert left > 1e-5 * scale  # four times the sweeps, and ten times the tolerance
+    assert left > 1e-5 * scale  # twice the sweeps, and ten times the tolerance
 
 
 def test_mending_leaves_velocities_that_belong_to_the_impulses(field):

@@ -8,7 +8,7 @@ import pytest
 from tamis.sim.common.blocklu import analyse, factorise, solve
 from tamis.sim.nscd.bodyspace import workspace
 from tamis.sim.nscd.direct import TRY, solve_direct
-from tamis.sim.nscd.interior import quadratic, scale_point
+from tamis.sim.nscd.interior import quadratic, scale_points
 from tamis.sim.nscd.path import fill, follow, lorentz
 from tamis.sim.nscd.sweep import Contacts, prepare
 from tests.sim.nscd.bodies import dense, residuals, solved, stack, wall
@@ -69,13 +69,11 @@ def test_its_system_is_that_of_the_impulses():
         x[:, 0] = np.hypot(x[:, 1], x[:, 2]) + draw.uniform(0.2, 1.0, n)
     v.velocity[:] = draw.normal(size=(n, 3))
     Q, E, L = (np.zeros((3 * n, 3 * n)) for _ in range(3))
+    scale_points(n, v, work.path.eta)
     for i in range(n):
-        work.path.eta[i] = scale_point(v, i)
         place = slice(3 * i, 3 * i + 3)
-        column = np.empty(3)
         for j in range(3):
-            quadratic(v.centre[i], work.path.eta[i], np.eye(3)[j], column)
-            Q[place, 3 * i + j] = column
+            Q[place, 3 * i + j] = quadratic(*v.centre[i], work.path.eta[i], *np.eye(3)[j])
         np.testing.assert_allclose(Q[place, place] @ v.y[i], v.x[i], rtol=1e-12)  # what makes it the scaling
         E[place, place] = np.eye(3)
         E[3 * i, 3 * i + 1 : 3 * i + 3] = v.velocity[i, 1:] / np.hypot(*v.velocity[i, 1:])

@@ -159,7 +159,7 @@ def invert_pivoted(m: Array, out: Array) -> None:
 def factorise(pattern: Pattern, f: Factor) -> None:
     """Factorise in place."""
     p, m = 0, len(pattern.later)
-    block = f.block
+    block, target = f.block, pattern.target
     for step in range(len(pattern.order)):
         start, end = pattern.ptr[step], pattern.ptr[step + 1]
         v = f.inverse[step]
@@ -174,13 +174,13 @@ def factorise(pattern: Pattern, f: Factor) -> None:
             a3, a4, a5 = block[a, 3], block[a, 4], block[a, 5]
             a6, a7, a8 = block[a, 6], block[a, 7], block[a, 8]
             for b in range(start, end):
-                out = block[pattern.target[p]]
+                to = target[p]
                 p += 1
                 for c in range(3):
                     b0, b1, b2 = block[b, c], block[b, 3 + c], block[b, 6 + c]
-                    out[c] -= a0 * b0 + a1 * b1 + a2 * b2
-                    out[3 + c] -= a3 * b0 + a4 * b1 + a5 * b2
-                    out[6 + c] -= a6 * b0 + a7 * b1 + a8 * b2
+                    block[to, c] -= a0 * b0 + a1 * b1 + a2 * b2
+                    block[to, 3 + c] -= a3 * b0 + a4 * b1 + a5 * b2
+                    block[to, 6 + c] -= a6 * b0 + a7 * b1 + a8 * b2
 
 
 @kernel

@@ -40,7 +40,7 @@ from tamis.sim.nscd.interior import (
     Interior,
     correct,
     longest,
-    scale_point,
+    scale_points,
 )
 
 Array = NDArray[np.float64]
@@ -167,8 +167,8 @@ def follow_path(
             seen, narrow, since = best, gap, 0
         if best <= tol or since > PATIENCE:
             return iteration - 1, best, worst
+        scale_points(n, w, eta)
         for i in range(n):
-            eta[i] = scale_point(w, i)
             for c in range(3):
                 w.ax[i, c] = -w.dual[i, c]
         fill_matrix(t, pattern, f, w, eta)
@@ -189,7 +189,7 @@ def follow_path(
         for i in range(n):
             for c in range(3):
                 w.work[i, c] = -w.dual[i, c]
-            correct(w, i, eta[i], sigma * gap, w.work[i])
+        correct(n, w, eta, sigma * gap, w.work)
         for i in range(n):
             for c in range(3):
                 w.dx[i, c] = w.work[i, c]

@@ -2,7 +2,7 @@
 
 Four methods behind one door
 ----------------------------
-*Sweeps* (``sweep.py``) cost 0.15 us a contact, never fail outright, and a warm start mostly leaves them little
+*Sweeps* (``sweep.py``) cost 0.06 us a contact, never fail outright, and a warm start mostly leaves them little
 to do. But an error that spans many bodies, a wall that leans or a heavy block on light ones, goes down by a few
 per cent a sweep, and where the impulses are not unique a sweep hardly moves them. *Newton's method*
 (``newton.py``) does not see that difficulty, and costs about three sweeps an iteration where the bodies are few
@@ -13,7 +13,7 @@ So every call begins with sweeps, at least one even if the warm start is good en
 changes next to nothing Newton's method moves its centre once: bodies at rest then settle to round-off over the
 steps and do not creep, however slowly sweeps would get them there. If ten are not enough and the factorisation is
 cheap, the direct methods go on from there: walls, arches, stacks. If it is not, sweeps do, and once few contacts are
-left unsettled these are solved in *patches* (``patches.py``) between further sweeps: heaps of grains. How cheap is
+left unsettled, or sweeps settle them slowly, these are solved in *patches* (``patches.py``) between further sweeps: heaps of grains. How cheap is
 told by the products of blocks that the elimination takes; a wall has one or two a contact, two hundred grains ten,
 and there sweeps and patches are three times as fast as factorising the whole.
 
@@ -55,12 +55,12 @@ Indices = NDArray[np.int64]
 CONVERGED, CAPPED, NOT_FINITE = 0, 1, 2
 MAX_ITERATIONS = 2000
 FIRST_SWEEPS = 10  # before the factorisation is considered
-ROUND = 20  # sweeps between two looks at the residual
+ROUND = 25  # sweeps between two looks at the residual
 BETWEEN = (
     8  # sweeps between two attempts at all bodies together: another start, and Newton's method finds the way
 )
-FEW = 0.05  # share of unsettled contacts from which on they are solved in patches
-VERY_FEW, SHORT = 0.005, 5  # share from which on so many sweeps between patches do
+FEW, SOME = 0.003, 5  # share and number of unsettled contacts from which on they are solved in patches,
+MANY, SLOW = 0.05, 0.7  # and share if a round of sweeps leaves more than so much of them
 UNSETTLED = 0.5  # of the goal: residual of a contact that is taken into a patch
 ROUND_OFF = 1e-12  # a residual that is as good as zero
 REST = 1e4  # stiffness of the one centre at rest
@@ -176,7 +176,7 @@ def solve_touching(
     goal = tol * scale_of(speed, r, weight)
     iterations = relax(contacts, w, r, local, goal, FIRST_SWEEPS, last)
     impose(contacts, r, free, w)
-    count, least, swept, first = -1, math.inf, True, True
+    count, least, swept, first, before = -1, math.inf, True, True, n
     while True:
         found, worst = residual(contacts, w, r, weight, errors)
         scale = scale_of(speed, r, weight)
@@ -212,11 +212,12 @@ def solve_touching(
             swept = first = False
             continue
         left = unsettled(errors, goal, n)
-        if left <= FEW * n:
+        if left <= max(FEW * n, SOME) or SLOW * before < left <= MANY * n:
             mend(contacts, w, r, local, errors, UNSETTLED * goal, scale, work.patch, last.r)
             iterations += 1
             impose(contacts, last.r, free, last.w)
-        limit = BETWEEN if count > 0 else ROUND if left > VERY_FEW * n else SHORT
+        before = left
+        limit = BETWEEN if count > 0 else ROUND
         iterations += relax(contacts, w, r, local, 0.2 * goal, limit, last)
         impose(contacts, r, free, w)
         swept = True

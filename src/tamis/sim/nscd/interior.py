@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.jit import kernel
+from tamis.jit import inner, kernel
 
 Array = NDArray[np.float64]
 LEAST_FRICTION = 1e-6  # a frictionless cone is a line without an interior
@@ -40,11 +40,29 @@ class Interior(NamedTuple):
     work: Array
 
 
-@kernel
-def root_det(v: Array) -> float:
+@inner
+def root_det(v0: float, v1: float, v2: float) -> float:
     """Return the square root of Lorentz's form ``v_0^2 - |v_1|^2`` of an interior vector."""
-    t = math.sqrt(v[1] * v[1] + v[2] * v[2])
-    return math.sqrt(max((v[0] - t) * (v[0] + t), 1e-26 * v[0] * v[0]))
+    t = math.sqrt(v1 * v1 + v2 * v2)
+    return math.sqrt(max((v0 - t) * (v0 + t), 1e-26 * v0 * v0))
+
+
+@inner
+def quadratic(
+    h0: float, h1: float, h2: float, size: float, v0: float, v1: float, v2: float
+) -> tuple[float, float, float]:
+    """Return ``size (2 h h' - J) v``, the quadratic representation of a unit vector h."""
+    f = 2.0 * (h0 * v0 + h1 * v1 + h2 * v2)
+    return size * (f * h0 - v0), size * (f * h1 + v1), size * (f * h2 + v2)
+
+
+@inner
+def inverse_quadratic(
+    h0: float, h1: float, h2: float, size: float, v0: float, v1: float, v2: float
+) -> tuple[float, float, float]:
+    """Return what `quadratic` takes to ``v``."""
+    f = 2.0 * (h0 * v0 - h1 * v1 - h2 * v2) / size
+    return f * h0 - v0 / size, -f * h1 + v1 / size, -f * h2 + v2 / size
 
 
 @kernel
@@ -54,7 +72,7 @@ def longest(v: Array, d: Array) -> float:
     for i in range(len(v)):
         a = d[i, 0] * d[i, 0] - d[i, 1] * d[i, 1] - d[i, 2] * d[i, 2]
         b = v[i, 0] * d[i, 0] - v[i, 1] * d[i, 1] - v[i, 2] * d[i, 2]
-        c = root_det(v[i]) ** 2
+        c = root_det(v[i, 0], v[i, 1], v[i, 2]) ** 2
         rest = b * b - a * c
         if rest >= 0.0 and (b < 0.0 or a < 0.0):
             s = math.sqrt(rest)
@@ -65,49 +83,38 @@ def longest(v: Array, d: Array) -> float:
 
 
 @kernel
-def scale_point(w: Interior, i: int) -> float:
-    """Fill the unit scaling point, its square root and the scaled iterate of contact i; return its size."""
-    sx, sy = root_det(w.x[i]), root_det(w.y[i])
-    total = 0.0
-    for c in range(3):
-        total += (w.x[i, c] / sx) * (w.y[i, c] / sy)
-    f = 1.0 / math.sqrt(2.0 * (1.0 + total))
-    w.centre[i, 0] = f * (w.x[i, 0] / sx + w.y[i, 0] / sy)
-    w.centre[i, 1] = f * (w.x[i, 1] / sx - w.y[i, 1] / sy)
-    w.centre[i, 2] = f * (w.x[i, 2] / sx - w.y[i, 2] / sy)
-    a = math.sqrt(0.5 * (w.centre[i, 0] + 1.0))
-    w.half[i, 0], w.half[i, 1], w.half[i, 2] = a, 0.5 * w.centre[i, 1] / a, 0.5 * w.centre[i, 2] / a
-    eta = sx / sy
-    quadratic(w.half[i], math.sqrt(eta), w.y[i], w.scaled[i])
-    return eta
+def scale_points(n: int, w: Interior, eta: Array) -> None:
+    """Fill the unit scaling points of the first n contacts, their square roots, sizes and the scaled iterates."""
+    x, y, centre, half, scaled = w.x, w.y, w.centre, w.half, w.scaled
+    for i in range(n):
+        sx, sy = root_det(x[i, 0], x[i, 1], x[i, 2]), root_det(y[i, 0], y[i, 1], y[i, 2])
+        x0, x1, x2 = x[i, 0] / sx, x[i, 1] / sx, x[i, 2] / sx
+        y0, y1, y2 = y[i, 0] / sy, y[i, 1] / sy, y[i, 2] / sy
+        f = 1.0 / math.sqrt(2.0 * (1.0 + (x0 * y0 + x1 * y1 + x2 * y2)))
+        c0, c1, c2 = f * (x0 + y0), f * (x1 - y1), f * (x2 - y2)
+        a = math.sqrt(0.5 * (c0 + 1.0))
+        h1, h2 = 0.5 * c1 / a, 0.5 * c2 / a
+        centre[i, 0], centre[i, 1], centre[i, 2] = c0, c1, c2
+        half[i, 0], half[i, 1], half[i, 2] = a, h1, h2
+        eta[i] = sx / sy
+        scaled[i, 0], scaled[i, 1], scaled[i, 2] = quadratic(
+            a, h1, h2, math.sqrt(eta[i]), y[i, 0], y[i, 1], y[i, 2]
+        )
 
 
 @kernel
-def quadratic(h: Array, size: float, v: Array, out: Array) -> None:
-    """Apply ``size (2 h h' - J)``, the quadratic representation of a unit vector, to v."""
-    f = 2.0 * (h[0] * v[0] + h[1] * v[1] + h[2] * v[2])
-    out[0], out[1], out[2] = size * (f * h[0] - v[0]), size * (f * h[1] + v[1]), size * (f * h[2] + v[2])
-
-
-@kernel
-def inverse_quadratic(h: Array, size: float, v: Array, out: Array) -> None:
-    """Apply the inverse of `quadratic`."""
-    f = 2.0 * (h[0] * v[0] - h[1] * v[1] - h[2] * v[2]) / size
-    out[0], out[1], out[2] = f * h[0] - v[0] / size, -f * h[1] + v[1] / size, -f * h[2] + v[2] / size
-
-
-@kernel
-def correct(w: Interior, i: int, eta: float, target: float, out: Array) -> None:
-    """Add the centring and second-order terms of contact i to its right-hand side."""
-    h, size, s = w.half[i], math.sqrt(eta), w.scaled[i]
-    a, b = w.dx[i], w.dy[i]  # free until the step itself is computed
-    inverse_quadratic(h, size, w.ax[i], a)
-    quadratic(h, size, w.ay[i], b)
-    c0 = target - (a[0] * b[0] + a[1] * b[1] + a[2] * b[2])
-    c1 = -(a[0] * b[1] + b[0] * a[1])
-    c2 = -(a[0] * b[2] + b[0] * a[2])
-    v0 = (s[0] * c0 - s[1] * c1 - s[2] * c2) / root_det(s) ** 2
-    a[0], a[1], a[2] = v0, (c1 - v0 * s[1]) / s[0], (c2 - v0 * s[2]) / s[0]
-    inverse_quadratic(h, size, a, b)
-    for c in range(3):
-        out[c] += b[c]
+def correct(n: int, w: Interior, eta: Array, target: float, out: Array) -> None:
+    """Add the centring and second-order terms of the first n contacts to their right-hand sides."""
+    half, scaled, ax, ay = w.half, w.scaled, w.ax, w.ay
+    for i in range(n):
+        h0, h1, h2, size = half[i, 0], half[i, 1], half[i, 2], math.sqrt(eta[i])
+        s0, s1, s2 = scaled[i, 0], scaled[i, 1], scaled[i, 2]
+        a0, a1, a2 = inverse_quadratic(h0, h1, h2, size, ax[i, 0], ax[i, 1], ax[i, 2])
+        b0, b1, b2 = quadratic(h0, h1, h2, size, ay[i, 0], ay[i, 1], ay[i, 2])
+        c0 = target - (a0 * b0 + a1 * b1 + a2 * b2)
+        c1, c2 = -(a0 * b1 + b0 * a1), -(a0 * b2 + b0 * a2)
+        v0 = (s0 * c0 - s1 * c1 - s2 * c2) / root_det(s0, s1, s2) ** 2
+        d0, d1, d2 = inverse_quadratic(h0, h1, h2, size, v0, (c1 - v0 * s1) / s0, (c2 - v0 * s2) / s0)
+        out[i, 0] += d0
+        out[i, 1] += d1
+        out[i, 2] += d2

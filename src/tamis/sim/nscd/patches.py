@@ -189,7 +189,7 @@ def mend(
             continue
         c = p.contacts
         own = Contacts(c.a[:n], c.b[:n], c.G[:n], c.bias[:n], c.mu[:n])
-        part = Local(p.local.W[:n], p.local.inverse[:n], p.local.weight[:n], p.local.slip[:n])
+        part = Local(p.local.W[:n], p.local.parts[:n], p.local.weight[:n], p.local.slip[:n])
         count, _ = analyse(m, own.a, own.b, p.lu)
         if count == 0:
             continue

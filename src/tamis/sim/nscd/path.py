@@ -35,7 +35,7 @@ from tamis.sim.nscd.interior import (
     correct,
     longest,
     quadratic,
-    scale_point,
+    scale_points,
 )
 from tamis.sim.nscd.newton import Trial, add_contact
 from tamis.sim.nscd.sweep import Contacts, copy, impose, push, residual, velocity
@@ -113,13 +113,14 @@ def step_of(
     dw: Array,
 ) -> None:
     """Solve for the steps dx and dy that belong to the right-hand side ``c``."""
-    v, part = scratch.vectors, np.empty(3)
+    v = scratch.vectors
     for k in range(m):
         for j in range(6):
             dw[k, j] = 0.0
     for i in range(contacts.a.size):
-        quadratic(v.centre[i], unit * scratch.eta[i], c[i], part)
-        push(i, contacts, dw, part[0] / v.scale[i, 0], part[1] / v.scale[i, 1], part[2] / v.scale[i, 2])
+        g0, g1, g2 = v.centre[i, 0], v.centre[i, 1], v.centre[i, 2]
+        p0, p1, p2 = quadratic(g0, g1, g2, unit * scratch.eta[i], c[i, 0], c[i, 1], c[i, 2])
+        push(i, contacts, dw, p0 / v.scale[i, 0], p1 / v.scale[i, 1], p2 / v.scale[i, 2])
     solve(m, lu, dw)
     for i in range(contacts.a.size):
         u0, u1, u2 = velocity(i, contacts, dw)
@@ -130,8 +131,10 @@ def step_of(
         s = math.sqrt(t1 * t1 + t2 * t2)
         if s > 0.0:
             d0 += (t1 * d1 + t2 * d2) / s
-        part[0], part[1], part[2] = c[i, 0] - d0, c[i, 1] - d1, c[i, 2] - d2
-        quadratic(v.centre[i], scratch.eta[i], part, dx[i])
+        g0, g1, g2 = v.centre[i, 0], v.centre[i, 1], v.centre[i, 2]
+        dx[i, 0], dx[i, 1], dx[i, 2] = quadratic(
+            g0, g1, g2, scratch.eta[i], c[i, 0] - d0, c[i, 1] - d1, c[i, 2] - d2
+        )
         dy[i, 0] = d0 + v.dual[i, 0] - v.y[i, 0]
         dy[i, 1] = d1 + v.dual[i, 1] - v.y[i, 1]
         dy[i, 2] = d2 + v.dual[i, 2] - v.y[i, 2]
@@ -186,8 +189,8 @@ def follow(
             seen, narrow, since = best, gap, 0
         if not found < math.inf or best <= goal or since > STANDSTILL or steps == most:
             break
+        scale_points(n, v, scratch.eta)
         for i in range(n):
-            scratch.eta[i] = scale_point(v, i)
             for j in range(3):
                 c[i, j] = -v.dual[i, j]
         fill(contacts, m, count, scratch, lu)
@@ -206,8 +209,7 @@ def follow(
             for i in range(n):
                 for j in range(3):
                     v.ax[i, j] = 0.0
-        for i in range(n):
-            correct(v, i, scratch.eta[i], sigma * gap, c[i])
+        correct(n, v, scratch.eta, sigma * gap, c)
         step_of(contacts, m, unit, c, v.dx, v.dy, scratch, lu, trial.step)
         length = SHORT * min(longest(x, v.dx[:n]), longest(y, v.dy[:n]))
         for i in range(n):

@@ -70,14 +70,16 @@ class Local(NamedTuple):
     """What each contact keeps about itself."""
 
     W: Array  # (contacts, 3, 3) blocks W_ii
-    inverse: Array  # (contacts, 3, 3) and their inverses
+    parts: (
+        Array  # (contacts, 9): 1/W_NN, two of c = W_TN/W_NN, three of S = W_TT - c W_NT, three of its inverse
+    )
     weight: Array  # (contacts,) mean diagonal w_i
     slip: Array  # (contacts,) lambda of the last visit, u_T = -lambda r_T
 
 
 def local_arrays(n: int) -> Local:
     """Allocate for so many contacts."""
-    return Local(np.zeros((n, 3, 3)), np.zeros((n, 3, 3)), np.zeros(n), np.zeros(n))
+    return Local(np.zeros((n, 3, 3)), np.zeros((n, 9)), np.zeros(n), np.zeros(n))
 
 
 class Last(NamedTuple):
@@ -117,22 +119,6 @@ def velocity(i: int, contacts: Contacts, w: Array) -> tuple[float, float, float]
 
 
 @kernel
-def normal_velocity(i: int, contacts: Contacts, w: Array) -> float:
-    """Return the first of the three components of `velocity`."""
-    G = contacts.G
-    u = float(contacts.bias[i, 0])
-    body = contacts.a[i]
-    if body >= 0:
-        for k in range(6):
-            u += G[i, 0, k] * w[body, k]
-    body = contacts.b[i]
-    if body >= 0:
-        for k in range(6):
-            u += G[i, 0, 6 + k] * w[body, k]
-    return u
-
-
-@kernel
 def push(i: int, contacts: Contacts, w: Array, d0: float, d1: float, d2: float) -> None:
     """Add the impulse ``d`` at contact ``i`` to the velocities of its bodies."""
     G = contacts.G
@@ -149,7 +135,7 @@ def push(i: int, contacts: Contacts, w: Array, d0: float, d1: float, d2: float) 
 @kernel
 def prepare(contacts: Contacts, w: Array, local: Local) -> float:
     """Fill `Local`; return the scale ``s`` of the free velocities ``w``."""
-    G, W, inverse = contacts.G, local.W, local.inverse
+    G, W, parts = contacts.G, local.W, local.parts
     scale = 0.0
     for i in range(contacts.a.size):
         a = b = c = d = e = f = 0.0
@@ -165,17 +151,14 @@ def prepare(contacts: Contacts, w: Array, local: Local) -> float:
         W[i, 0, 1] = W[i, 1, 0] = b
         W[i, 0, 2] = W[i, 2, 0] = c
         W[i, 1, 2] = W[i, 2, 1] = e
-        A, B, C = d * f - e * e, c * e - b * f, b * e - c * d
-        det = a * A + b * B + c * C
-        over = 1.0 / det if det > 1e-14 * a * d * f else 0.0
-        inverse[i, 0, 0], inverse[i, 1, 1], inverse[i, 2, 2] = (
-            over * A,
-            over * (a * f - c * c),
-            over * (a * d - b * b),
-        )
-        inverse[i, 0, 1] = inverse[i, 1, 0] = over * B
-        inverse[i, 0, 2] = inverse[i, 2, 0] = over * C
-        inverse[i, 1, 2] = inverse[i, 2, 1] = over * (b * c - a * e)
+        over = 1.0 / a if a > 0.0 else 0.0
+        c1, c2 = over * b, over * c
+        s11, s12, s22 = d - c1 * b, e - c1 * c, f - c2 * c
+        det = s11 * s22 - s12 * s12
+        inverse = 1.0 / det if det > 1e-14 * d * f else 0.0
+        parts[i, 0], parts[i, 1], parts[i, 2] = over, c1, c2
+        parts[i, 3], parts[i, 4], parts[i, 5] = s11, s12, s22
+        parts[i, 6], parts[i, 7], parts[i, 8] = inverse * s22, -inverse * s12, inverse * s11
         local.weight[i] = (a + d + f) / 3.0
         local.slip[i] = 0.0
         u0, u1, u2 = velocity(i, contacts, w)
@@ -193,17 +176,22 @@ def prepare(contacts: Contacts, w: Array, local: Local) -> float:
 
 @kernel
 def slide(
-    W: Array, q0: float, q1: float, q2: float, mu: float, slip: float
+    c1: float,
+    c2: float,
+    s11: float,
+    s12: float,
+    s22: float,
+    free: float,
+    b1: float,
+    b2: float,
+    mu: float,
+    slip: float,
 ) -> tuple[float, float, float, float]:
-    """Solve a contact that slips, from its last slip number; return the impulse and the number.
+    """Solve a contact that slips, from its last slip number; return the impulse and the number, -1 if it is not near.
 
     The root of ``mu r_N = |r_T|`` in lambda (see ``sim/common/cone.py``) moves little from sweep to sweep, so a step
-    or two of Newton's method find it; where they do not, it is sought from the beginning.
+    or two of Newton's method find it. ``free`` is the normal impulse without friction, ``b`` the slip then.
     """
-    w00 = W[0, 0]
-    c1, c2 = W[0, 1] / w00, W[0, 2] / w00
-    s11, s12, s22 = W[1, 1] - c1 * W[0, 1], W[1, 2] - c1 * W[0, 2], W[2, 2] - c2 * W[0, 2]
-    free, b1, b2 = -q0 / w00, q1 - c1 * q0, q2 - c2 * q0
     for _ in range(NEAR if slip > 0.0 else 0):
         over = 1.0 / ((s11 + slip) * (s22 + slip) - s12 * s12)
         t1, t2 = over * (s12 * b2 - (s22 + slip) * b1), over * (s12 * b1 - (s11 + slip) * b2)
@@ -218,50 +206,78 @@ def slide(
             break
         if abs(f - 1.0) < CLOSE:
             return n, f * t1, f * t2, slip
-    n, t1, t2 = solve_local(W, q0, q1, q2, mu)
-    square = t1 * t1 + t2 * t2
-    if square > 0.0:
-        slip = -((b1 + s11 * t1 + s12 * t2) * t1 + (b2 + s12 * t1 + s22 * t2) * t2) / square
-    return n, t1, t2, slip
+    return 0.0, 0.0, 0.0, -1.0
 
 
 @kernel
-def visit(
-    i: int, local: Local, u0: float, u1: float, u2: float, r0: float, r1: float, r2: float, mu: float
-) -> tuple[float, float, float]:
-    """Return the impulse that solves contact ``i``, now at ``u`` under ``r``; sticking is tried first."""
-    W, V = local.W, local.inverse
-    q0 = u0 - W[i, 0, 0] * r0 - W[i, 0, 1] * r1 - W[i, 0, 2] * r2
-    if q0 >= 0.0:
-        return 0.0, 0.0, 0.0
-    n = r0 - V[i, 0, 0] * u0 - V[i, 0, 1] * u1 - V[i, 0, 2] * u2
-    s = r1 - V[i, 1, 0] * u0 - V[i, 1, 1] * u1 - V[i, 1, 2] * u2
-    t = r2 - V[i, 2, 0] * u0 - V[i, 2, 1] * u1 - V[i, 2, 2] * u2
-    if n > 0.0 and s * s + t * t <= mu * mu * n * n and V[i, 0, 0] > 0.0:
-        return n, s, t
-    q1 = u1 - W[i, 1, 0] * r0 - W[i, 1, 1] * r1 - W[i, 1, 2] * r2
-    q2 = u2 - W[i, 2, 0] * r0 - W[i, 2, 1] * r1 - W[i, 2, 2] * r2
-    n, s, t, local.slip[i] = slide(W[i], q0, q1, q2, mu, local.slip[i])
-    return n, s, t
+def slide_anew(
+    i: int, W: Array, free: float, b1: float, b2: float, mu: float
+) -> tuple[float, float, float, float]:
+    """Solve a contact that slips from the beginning; return as `slide` does."""
+    q0 = -free * W[i, 0, 0]
+    n, t1, t2 = solve_local(W[i], q0, b1 - W[i, 0, 1] * free, b2 - W[i, 0, 2] * free, mu)
+    square = t1 * t1 + t2 * t2
+    if square == 0.0:
+        return n, t1, t2, 0.0
+    u1 = b1 - W[i, 0, 1] * free + W[i, 0, 1] * n + W[i, 1, 1] * t1 + W[i, 1, 2] * t2
+    u2 = b2 - W[i, 0, 2] * free + W[i, 0, 2] * n + W[i, 1, 2] * t1 + W[i, 2, 2] * t2
+    return n, t1, t2, -(u1 * t1 + u2 * t2) / square
 
 
 @kernel
 def sweep(contacts: Contacts, w: Array, r: Array, local: Local) -> tuple[float, float]:
-    """Visit each contact once; return the largest change, as a velocity, and the sum of squares in energy."""
+    """Visit each contact once; return the largest change, as a velocity, and the sum of squares in energy.
+
+    `velocity` and `push` are written out here: as calls, with their arrays, they double the time of a visit.
+    """
+    of_a, of_b, G, bias, mu = contacts.a, contacts.b, contacts.G, contacts.bias, contacts.mu
+    parts, weight, slip = local.parts, local.weight, local.slip
     largest = total = 0.0
-    for i in range(contacts.a.size):
-        p0, p1, p2 = r[i, 0], r[i, 1], r[i, 2]
-        if p0 == 0.0 and p1 == 0.0 and p2 == 0.0 and normal_velocity(i, contacts, w) >= 0.0:
-            continue  # open and staying so: one row of three read
-        u0, u1, u2 = velocity(i, contacts, w)
-        n, t1, t2 = visit(i, local, u0, u1, u2, p0, p1, p2, contacts.mu[i])
-        d0, d1, d2 = n - p0, t1 - p1, t2 - p2
-        if d0 != 0.0 or d1 != 0.0 or d2 != 0.0:
-            r[i, 0], r[i, 1], r[i, 2] = n, t1, t2
-            push(i, contacts, w, d0, d1, d2)
-            square = local.weight[i] * (d0 * d0 + d1 * d1 + d2 * d2)
-            total += square
-            largest = max(largest, local.weight[i] * square)
+    for i in range(of_a.size):
+        a, b = of_a[i], of_b[i]
+        u0, u1, u2 = bias[i, 0], bias[i, 1], bias[i, 2]
+        v0 = v1 = v2 = 0.0
+        if a >= 0:
+            for k in range(6):
+                u0 += G[i, 0, k] * w[a, k]
+                u1 += G[i, 1, k] * w[a, k]
+                u2 += G[i, 2, k] * w[a, k]
+        if b >= 0:
+            for k in range(6):
+                v0 += G[i, 0, 6 + k] * w[b, k]
+                v1 += G[i, 1, 6 + k] * w[b, k]
+                v2 += G[i, 2, 6 + k] * w[b, k]
+        u0 += v0
+        r0, r1, r2 = r[i, 0], r[i, 1], r[i, 2]
+        c1, c2 = parts[i, 1], parts[i, 2]
+        free = r0 + c1 * r1 + c2 * r2 - parts[i, 0] * u0
+        n = t1 = t2 = 0.0
+        if free > 0.0:
+            e1, e2 = u1 + v1 - c1 * u0, u2 + v2 - c2 * u0
+            t1 = r1 - parts[i, 6] * e1 - parts[i, 7] * e2
+            t2 = r2 - parts[i, 7] * e1 - parts[i, 8] * e2
+            n = free - c1 * t1 - c2 * t2
+            sticks = n > 0.0 and t1 * t1 + t2 * t2 <= mu[i] * mu[i] * n * n and parts[i, 6] > 0.0
+            if not sticks:
+                s11, s12, s22 = parts[i, 3], parts[i, 4], parts[i, 5]
+                b1, b2 = e1 - s11 * r1 - s12 * r2, e2 - s12 * r1 - s22 * r2
+                n, t1, t2, number = slide(c1, c2, s11, s12, s22, free, b1, b2, mu[i], slip[i])
+                if number < 0.0:
+                    n, t1, t2, number = slide_anew(i, local.W, free, b1, b2, mu[i])
+                slip[i] = number
+        d0, d1, d2 = n - r0, t1 - r1, t2 - r2
+        if d0 == 0.0 and d1 == 0.0 and d2 == 0.0:
+            continue
+        r[i, 0], r[i, 1], r[i, 2] = n, t1, t2
+        if a >= 0:
+            for k in range(6):
+                w[a, k] += G[i, 0, k] * d0 + G[i, 1, k] * d1 + G[i, 2, k] * d2
+        if b >= 0:
+            for k in range(6):
+                w[b, k] += G[i, 0, 6 + k] * d0 + G[i, 1, 6 + k] * d1 + G[i, 2, 6 + k] * d2
+        square = weight[i] * (d0 * d0 + d1 * d1 + d2 * d2)
+        total += square
+        largest = max(largest, weight[i] * square)
     return math.sqrt(largest), total
 
 
