@@ -105,12 +105,24 @@ def test_plates_that_meet_head_on_and_a_bar_that_leaves_its_ring_are_told_too():
         )
         for k in range(2)
     ]
-    with pytest.warns(TamisWarning, match=r"p0 moves by 0.018 m in a step; above 0.01 m"):
+    with pytest.warns(TamisWarning, match=r"p0 moves by 0.018 m in a step, turning included; above 0.01 m"):
         run(Scene(plates, [Law("default", "default", 0.0)], gravity=(0, 0, 0)), 0.01)
     ring = Body("ring", [Part(Ring(0.05), group="ring")], fixed=True)
     bar = Body("bar", [Part(Capsule(0.04, 1.0))], mass=1.0, velocity=(100.0, 0.0, 0.0))
-    with pytest.warns(TamisWarning, match=r"bar moves by 0.1 m in a step; above 0.04 m"):
+    with pytest.warns(TamisWarning, match=r"bar moves by 0.1 m in a step, turning included; above 0.04 m"):
         run(Scene([ring, bar], [Law("default", "ring", 0.0)], gravity=(0, 0, 0)), 0.001)
+
+
+def test_ends_that_turn_too_fast_are_told_and_balls_are_not():
+    rod = Body("rod", [Part(Capsule(0.01, 2.0))], mass=1.0, position=(0, 0, 2), spin=(60.0, 0.0, 0.0))
+    ball = Body("ball", [Part(Sphere(0.01))], mass=1.0, position=(0, 3, 2), spin=(6000.0, 0.0, 0.0))
+    plate = Body("plate", [Part(Box((9.0, 9.0, 0.02)), group="plate")], fixed=True)
+    laws = [Law("default", "plate", 0.0)]
+    with pytest.warns(TamisWarning, match=r"rod moves by 0.06 m in a step, turning included; above 0.02 m"):
+        run(Scene([rod, plate], laws, gravity=(0, 0, 0)), 0.002)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run(Scene([ball, plate], laws, gravity=(0, 0, 0)), 0.002)
 
 
 def test_what_is_driven_onto_what_is_fixed_leaves_the_rest_alone():

@@ -58,7 +58,10 @@ def test_an_arch_falls_below_it_by_hinges_where_theory_puts_them():
 
 @pytest.mark.slow
 def test_the_wall_with_three_steps():
-    """The blow itself is settled to a thousandth; what friction makes of it afterwards to a few standard errors."""
+    """The blow itself is settled to a thousandth; what friction makes of it afterwards to a few standard errors.
+
+    With the smallest step the projectile leaves in one of two ways, 0.6 % apart, as round-off decides.
+    """
     found = []
     for h in (1e-3, 5e-4, 2.5e-4):
         runs = [
@@ -71,7 +74,7 @@ def test_the_wall_with_three_steps():
             ]
         )
     speed, row_1, left, right = np.array(found).T
-    assert np.ptp(speed) < 2e-3 * speed[0]
+    assert np.ptp(speed[:2]) < 1e-3 * speed[0] and np.ptp(speed) < 7e-3 * speed[0]
     assert (
         np.ptp(row_1) < 0.05 * row_1[0]
     )  # means of eight scatter by 0.8 %; three of them by three times as much

@@ -32,7 +32,8 @@ class Bodies(NamedTuple):
     moves: Bools  # (b,) responds, or has a prescribed motion
     motion: Ints  # (b,) row of `driven`; -1 for none
     driven: Floats  # (m, steps + 1, 6) prescribed velocities, angular ones in the body's axes
-    stride: Floats  # (b,) what a body may cover in a step and not pass through another
+    stride: Floats  # (b,) what a point of a body may cover in a step so that it does not pass through another
+    arm: Floats  # (b,) how far it reaches from its centre beyond half its thickness: what turning it moves
 
 
 class Laws(NamedTuple):
@@ -67,7 +68,7 @@ class Books(NamedTuple):
 
     work: Floats  # (l, 3) of each law: impact, friction, gain
     driver: Floats  # (2,) of prescribed motions, of constant torques
-    passed: Floats  # (2,) largest share of its stride that a body has covered in a step, and which body
+    passed: Floats  # (2,) largest share of its stride that a point of a body has covered in a step, and which body
 
 
 class State(NamedTuple):

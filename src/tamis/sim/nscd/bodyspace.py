@@ -11,11 +11,11 @@ not. ``direct.py`` puts the two together.
 
 So every call begins with sweeps, at least one even if the warm start is good enough already, and if that one
 changes next to nothing Newton's method moves its centre once: bodies at rest then settle to round-off over the
-steps and do not creep, however slowly sweeps would get them there. If ten are not enough and the factorisation is
+steps and do not creep, however slowly sweeps would get them there. If sixty are not enough and the factorisation is
 cheap, the direct methods go on from there: walls, arches, stacks. If it is not, sweeps do, and once few contacts are
-left unsettled, or sweeps settle them slowly, these are solved in *patches* (``patches.py``) between further sweeps: heaps of grains. How cheap is
-told by the products of blocks that the elimination takes; a wall has one or two a contact, two hundred grains ten,
-and there sweeps and patches are three times as fast as factorising the whole.
+left unsettled, or sweeps settle them slowly, these are solved in *patches* (``patches.py``) between further sweeps:
+heaps of grains. How cheap is told by the products of blocks that the elimination takes; a wall has one or two a
+contact, two hundred grains ten, and there sweeps and patches are three times as fast as factorising the whole.
 
 What is returned is what was reached: the residual is computed from the velocities that belong to the impulses
 returned, ``w = w_free + G^T r``, and if the iterations ran out the impulses are the best ones met.
@@ -54,7 +54,7 @@ Indices = NDArray[np.int64]
 
 CONVERGED, CAPPED, NOT_FINITE = 0, 1, 2
 MAX_ITERATIONS = 2000
-FIRST_SWEEPS = 10  # before the factorisation is considered
+FIRST_SWEEPS = 60  # before the factorisation is considered
 ROUND = 25  # sweeps between two looks at the residual
 BETWEEN = (
     8  # sweeps between two attempts at all bodies together: another start, and Newton's method finds the way
@@ -62,7 +62,7 @@ BETWEEN = (
 FEW, SOME = 0.003, 5  # share and number of unsettled contacts from which on they are solved in patches,
 MANY, SLOW = 0.05, 0.7  # and share if a round of sweeps leaves more than so much of them
 UNSETTLED = 0.5  # of the goal: residual of a contact that is taken into a patch
-ROUND_OFF = 1e-12  # a residual that is as good as zero
+ROUND_OFF = 1e-13  # a residual that is as good as zero
 REST = 1e4  # stiffness of the one centre at rest
 MAX_BODIES, MAX_CONTACTS = 400, 6000  # above, the direct methods need too much room
 MAX_PRODUCTS = 3  # of 6x6 blocks a contact: walls and arches have fewer, piles of grains more

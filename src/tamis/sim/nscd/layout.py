@@ -21,6 +21,7 @@ from tamis.sim.common.shapes import (
     Sphere,
     geometry_of,
     hull_of,
+    reach_of,
 )
 from tamis.sim.nscd import bodyspace
 from tamis.sim.nscd.arrays import (
@@ -85,6 +86,7 @@ def lay_out(scene: Scene, h: float, steps: int) -> tuple[Model, State, Frames]:
     responds = np.array([body.responds for body in scene.bodies])
     moves = responds | np.array([body.motion is not None for body in scene.bodies])
     meet, law = _laws(scene)
+    thickness = {shape: half_thickness(shape) for shape in dict.fromkeys(c.shape for c in contactors)}
     root = np.sqrt(mass)
     model = Model(
         geometry_of(contactors),
@@ -98,7 +100,8 @@ def lay_out(scene: Scene, h: float, steps: int) -> tuple[Model, State, Frames]:
             moves=moves,
             motion=np.where(moves & ~responds, np.cumsum(moves & ~responds) - 1, -1),
             driven=np.array(driven) if driven else np.zeros((0, 1, 6)),
-            stride=_strides(contactors, meet, moves),
+            stride=_strides(contactors, thickness, meet, moves),
+            arm=_arms(contactors, thickness, len(x)),
         ),
         Laws(
             meet=meet,
@@ -120,18 +123,14 @@ def _laws(scene: Scene) -> tuple[Any, Any]:
     return meet, number
 
 
-def _strides(contactors: list[Contactor], meet: Any, moves: Any) -> Array:
+def _strides(contactors: list[Contactor], thickness: dict[Shape, float], meet: Any, moves: Any) -> Array:
     """Return how far each body may move in a step: half the thickness of its thinnest part and of what it may meet.
 
     Half as far where that may come to meet it.
     """
-    known: dict[Shape, float] = {}
-    for contactor in contactors:
-        if contactor.shape not in known:
-            known[contactor.shape] = half_thickness(contactor.shape)
     thinnest = np.full(len(meet), math.inf)
     for contactor in contactors:
-        thinnest[contactor.group] = min(thinnest[contactor.group], known[contactor.shape])
+        thinnest[contactor.group] = min(thinnest[contactor.group], thickness[contactor.shape])
     coming = np.zeros(len(meet), dtype=bool)
     for contactor in contactors:
         coming[contactor.group] |= moves[contactor.body]
@@ -139,10 +138,21 @@ def _strides(contactors: list[Contactor], meet: Any, moves: Any) -> Array:
     for contactor in contactors:
         met = meet[contactor.group]
         if met.any():
-            own = known[contactor.shape]
+            own = thickness[contactor.shape]
             both = np.where(coming[met], 0.5, 1.0) * (own + thinnest[met])
             stride[contactor.body] = min(stride[contactor.body], float(both.min()))
     return stride
+
+
+def _arms(contactors: list[Contactor], thickness: dict[Shape, float], n: int) -> Array:
+    """Return how far the parts of each body reach from its centre beyond half their thickness; balls do not."""
+    arm = np.zeros(n)
+    for contactor in contactors:
+        reach = reach_of(contactor.shape)
+        if math.isfinite(reach):
+            beyond = math.hypot(*contactor.centre) + reach - thickness[contactor.shape]
+            arm[contactor.body] = max(arm[contactor.body], beyond)
+    return arm
 
 
 def half_thickness(shape: Shape) -> float:
