@@ -11,7 +11,7 @@ not. ``direct.py`` puts the two together.
 
 So every call begins with sweeps, at least one even if the warm start is good enough already, and if that one
 changes next to nothing Newton's method moves its centre once: bodies at rest then settle to round-off over the
-steps and do not creep, however slowly sweeps would get them there. If sixty are not enough and the factorisation is
+steps and do not creep, however slowly sweeps would get them there. If thirty are not enough and the factorisation is
 cheap, the direct methods go on from there: walls, arches, stacks. If it is not, sweeps do, and once few contacts are
 left unsettled, or sweeps settle them slowly, these are solved in *patches* (``patches.py``) between further sweeps:
 heaps of grains. How cheap is told by the products of blocks that the elimination takes; a wall has one or two a
@@ -53,14 +53,19 @@ Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 CONVERGED, CAPPED, NOT_FINITE = 0, 1, 2
-MAX_ITERATIONS = 2000
-FIRST_SWEEPS = 60  # before the factorisation is considered
+MAX_ITERATIONS = 4000
+FIRST_SWEEPS = 30  # before the factorisation is considered
 ROUND = 25  # sweeps between two looks at the residual
 BETWEEN = (
-    8  # sweeps between two attempts at all bodies together: another start, and Newton's method finds the way
+    8  # sweeps between attempts at all bodies together: another start, and Newton's method finds the way
 )
+STUCK, LONG = (
+    8,
+    150,
+)  # of so many attempts the last is followed by more: one in thousands goes round in circles
 FEW, SOME = 0.003, 5  # share and number of unsettled contacts from which on they are solved in patches,
 MANY, SLOW = 0.05, 0.7  # and share if a round of sweeps leaves more than so much of them
+SHORT = 8  # sweeps after patches, from rest: with momentum a few contacts can swing on and on
 UNSETTLED = 0.5  # of the goal: residual of a contact that is taken into a patch
 ROUND_OFF = 1e-13  # a residual that is as good as zero
 REST = 1e4  # stiffness of the one centre at rest
@@ -176,7 +181,7 @@ def solve_touching(
     goal = tol * scale_of(speed, r, weight)
     iterations = relax(contacts, w, r, local, goal, FIRST_SWEEPS, last)
     impose(contacts, r, free, w)
-    count, least, swept, first, before = -1, math.inf, True, True, n
+    count, least, swept, first, before, attempts = -1, math.inf, True, True, n, 0
     while True:
         found, worst = residual(contacts, w, r, weight, errors)
         scale = scale_of(speed, r, weight)
@@ -210,14 +215,16 @@ def solve_touching(
             )[0]
             begin(w, r, last)
             swept = first = False
+            attempts += 1
             continue
         left = unsettled(errors, goal, n)
+        limit = ROUND if count == 0 else BETWEEN if attempts % STUCK > 0 else LONG
         if left <= max(FEW * n, SOME) or SLOW * before < left <= MANY * n:
-            mend(contacts, w, r, local, errors, UNSETTLED * goal, scale, work.patch, last.r)
+            mend(contacts, w, r, local, errors, UNSETTLED * goal, scale, work.patch)
             iterations += 1
-            impose(contacts, last.r, free, last.w)
+            begin(w, r, last)
+            limit = min(limit, SHORT)
         before = left
-        limit = BETWEEN if count > 0 else ROUND
         iterations += relax(contacts, w, r, local, 0.2 * goal, limit, last)
         impose(contacts, r, free, w)
         swept = True

@@ -173,12 +173,8 @@ def mend(
     goal: float,
     scale: float,
     p: Patch,
-    r_last: Array,
 ) -> int:
-    """Solve the patches of contacts above ``goal``, each to half of it; return the iterations.
-
-    Their impulses are entered into ``r_last`` as well: they keep no momentum.
-    """
+    """Solve the patches of contacts above ``goal``, each to half of it; return the iterations."""
     find_patches(contacts, errors, goal, w.shape[0], p)
     iterations = 0
     for x in range(w.shape[0]):
@@ -200,7 +196,7 @@ def mend(
         if found <= goal:
             for i in range(n):
                 for j in range(3):
-                    r[p.rows[i], j] = r_last[p.rows[i], j] = p.r[i, j]
+                    r[p.rows[i], j] = p.r[i, j]
             for k in range(m):
                 for j in range(6):
                     w[p.bodies[k], j] = p.w[k, j]
