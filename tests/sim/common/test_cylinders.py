@@ -288,6 +288,20 @@ def test_cylinders_side_by_side():
     check_rest(shapes, poses, [1, 2], [[0.495, 0, 0.5], [0.495, 0, 1.0]], -0.01, normal=(1, 0, 0))
 
 
+def test_a_thin_cylinder_deep_in_another_still_touches_it():
+    """Deeper than its own radius; and a corner that has gone through a thin disc."""
+    found = meet([Cylinder(1.0, 2.0), Cylinder(0.01, 1.0)], [pose(), pose((0.98, 0, 0))])
+    assert found.feature.tolist() == [1, 2]
+    np.testing.assert_allclose(found.gap, -0.03, atol=1e-14)
+    np.testing.assert_allclose(found.normal, [(1, 0, 0)] * 2, atol=1e-14)
+    down = math.acos(1.0 / math.sqrt(3.0))  # the box stands on a corner, at z = -0.8 below the disc
+    turned = product(about((1, -1, 0), down), about((0, 0, 1), 0.0))
+    tip = (rotation(turned) @ (np.array(np.meshgrid(*[[-2, 2]] * 3)).reshape(3, -1))).T
+    at = -tip[tip[:, 2].argmin()] - np.array([0.0, 0.0, 0.8])
+    found = meet([Box((4, 4, 4)), Cylinder(1.0, 0.02)], [pose(at, turned), pose()], margin=0.01)
+    assert len(found.gap) > 0 and found.gap.min() < -0.5
+
+
 def test_crossed_cylinders_touch_in_a_point():
     poses = [pose(q=LYING), pose((0.3, 0.4, 0.74), ACROSS)]
     check_rest([Cylinder(0.5, 4.0), Cylinder(0.25, 4.0)], poses, [0], [[0.3, 0, 0.495]], -0.01)

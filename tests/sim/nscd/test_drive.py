@@ -113,16 +113,19 @@ def test_plates_that_meet_head_on_and_a_bar_that_leaves_its_ring_are_told_too():
         run(Scene([ring, bar], [Law("default", "ring", 0.0)], gravity=(0, 0, 0)), 0.001)
 
 
-def test_ends_that_turn_too_fast_are_told_and_balls_are_not():
+def test_ends_that_turn_too_fast_are_told_and_what_is_round_is_not():
     rod = Body("rod", [Part(Capsule(0.01, 2.0))], mass=1.0, position=(0, 0, 2), spin=(60.0, 0.0, 0.0))
     ball = Body("ball", [Part(Sphere(0.01))], mass=1.0, position=(0, 3, 2), spin=(6000.0, 0.0, 0.0))
     plate = Body("plate", [Part(Box((9.0, 9.0, 0.02)), group="plate")], fixed=True)
     laws = [Law("default", "plate", 0.0)]
     with pytest.warns(TamisWarning, match=r"rod moves by 0.06 m in a step, turning included; above 0.02 m"):
         run(Scene([rod, plate], laws, gravity=(0, 0, 0)), 0.002)
+    wheel = Body("wheel", [Part(Cylinder(0.1, 2.0))], mass=1.0, position=(0, -3, 2), spin=(0.0, 0.0, 600.0))
+    corners = np.array([(x, y, z) for x in (4.9, 5.1) for y in (-0.1, 0.1) for z in (-0.1, 0.1)])
+    cube = Body("cube", [Part(Convex(corners))], mass=1.0, position=(-5, 0, 2), spin=(60.0, 0.0, 0.0))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        run(Scene([ball, plate], laws, gravity=(0, 0, 0)), 0.002)
+        run(Scene([ball, wheel, cube, plate], laws, gravity=(0, 0, 0)), 0.002)
 
 
 def test_what_is_driven_onto_what_is_fixed_leaves_the_rest_alone():

@@ -402,11 +402,12 @@ def pair(i: int, j: int, geometry: Geometry, world: World, margin: float, out: M
                     way = minus(along(e, dot(minus(tip, e), v), v), tip)
                     way = along(way, -dot(way, u), u)
                     on = along(tip, r / max(norm(way), FLAT * r), way)
-                    inward = minus(e, on)
-                    inward = along(inward, -dot(inward, v), v)
-                    d = norm(inward)
-                    if dot(inward, normal) > 0.0 and d - s <= margin:
-                        n = put(out, n, i, j, feature, on, scaled(1.0 / d, inward), max(d - s, gap))
+                    way = minus(e, tip)
+                    way = along(way, -dot(way, v), v)
+                    way = scaled(1.0 / max(norm(way), FLAT * r), way)
+                    d = dot(minus(e, on), way) - s
+                    if dot(way, normal) > 0.0 and d <= margin:
+                        n = put(out, n, i, j, feature, on, way, max(d, gap))
             if not (sine > PARALLEL and low + short < at < high - short):
                 return n
     return put(out, n, i, j, NEAREST, x, normal, gap)

@@ -167,11 +167,13 @@ def apart_from_hull(
     """
     tie = TIE * (r + half)
     best, rank, normal, hook, edge = -math.inf, -math.inf, u, c, -1
-    met, face, top = False, True, geometry.face_start[k]
+    met, face, top, outside = False, True, geometry.face_start[k], -math.inf
     for f in range(geometry.face_start[k], geometry.face_start[k + 1]):
         n = row(world.normals, f)
         corner = row(world.vertices, geometry.loops[geometry.loop_start[f]])
-        value = dot(minus(c, corner), n) - extent(n, u, r, half)
+        height = dot(minus(c, corner), n)
+        outside = max(outside, height)
+        value = height - extent(n, u, r, half)
         if value + 2.0 * tie > rank + 0.1 * tie:
             best, rank, normal, top = value, value + 2.0 * tie, n, f
             hook = along(lowest(n, c, u, r, half), -value, n)
@@ -218,7 +220,7 @@ def apart_from_hull(
                 y = row(world.vertices, geometry.edges[e, kind - 3])
                 n = across(u, cross(minus(c, y), u), minus(c, y))
             height = farthest(n, k, geometry, world)[0]
-            if dot(q if kind == 2 else y, n) < height - RIM * r:
+            if (kind > 0 or d <= RIM * r) and dot(q if kind == 2 else y, n) < height - RIM * r:
                 continue  # another edge is what touches along this direction, and has its own turn
             value = dot(c, n) - extent(n, u, r, half) - height
             if value + bonus > rank + 0.1 * tie:
@@ -227,7 +229,7 @@ def apart_from_hull(
                 if kind == 2:  # under the rim, but on the edge: along it all points are as high
                     reach = dot(minus(along(lowest(n, c, u, r, half), -value, n), q), v)
                     hook = along(q, min(max(reach, -length), length), v)
-    if not met and not (face and inside_face(hook, top, RIM * r, geometry, world)):
+    if not met and outside > 0.0 and not (face and inside_face(hook, top, RIM * r, geometry, world)):
         best = math.inf
     return best, normal, hook, edge
 

@@ -33,7 +33,7 @@ class Bodies(NamedTuple):
     motion: Ints  # (b,) row of `driven`; -1 for none
     driven: Floats  # (m, steps + 1, 6) prescribed velocities, angular ones in the body's axes
     stride: Floats  # (b,) what a point of a body may cover in a step so that it does not pass through another
-    arm: Floats  # (b,) how far it reaches from its centre beyond half its thickness: what turning it moves
+    arm: Floats  # (b, 3) how far turning about each axis moves what is not round about it, beyond half its thickness
 
 
 class Laws(NamedTuple):

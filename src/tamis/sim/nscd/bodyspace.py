@@ -5,7 +5,7 @@ Four methods behind one door
 *Sweeps* (``sweep.py``) cost 0.06 us a contact, never fail outright, and a warm start mostly leaves them little
 to do. But an error that spans many bodies, a wall that leans or a heavy block on light ones, goes down by a few
 per cent a sweep, and where the impulses are not unique a sweep hardly moves them. *Newton's method*
-(``newton.py``) does not see that difficulty, and costs about three sweeps an iteration where the bodies are few
+(``newton.py``) does not see that difficulty, and costs about ten sweeps an iteration where the bodies are few
 enough to factorise their coupling; where it wanders, the *path* through the interior of the cones (``path.py``) does
 not. ``direct.py`` puts the two together.
 
@@ -15,7 +15,7 @@ steps and do not creep, however slowly sweeps would get them there. If thirty ar
 cheap, the direct methods go on from there: walls, arches, stacks. If it is not, sweeps do, and once few contacts are
 left unsettled, or sweeps settle them slowly, these are solved in *patches* (``patches.py``) between further sweeps:
 heaps of grains. How cheap is told by the products of blocks that the elimination takes; a wall has one or two a
-contact, two hundred grains ten, and there sweeps and patches are three times as fast as factorising the whole.
+contact, two hundred grains ten, and there sweeps and patches are several times as fast as factorising the whole.
 
 What is returned is what was reached: the residual is computed from the velocities that belong to the impulses
 returned, ``w = w_free + G^T r``, and if the iterations ran out the impulses are the best ones met.
@@ -219,11 +219,11 @@ def solve_touching(
             continue
         left = unsettled(errors, goal, n)
         limit = ROUND if count == 0 else BETWEEN if attempts % STUCK > 0 else LONG
-        if left <= max(FEW * n, SOME) or SLOW * before < left <= MANY * n:
-            mend(contacts, w, r, local, errors, UNSETTLED * goal, scale, work.patch)
+        if limit != LONG and (left <= max(FEW * n, SOME) or SLOW * before < left <= MANY * n):
             iterations += 1
-            begin(w, r, last)
-            limit = min(limit, SHORT)
+            if mend(contacts, w, r, local, errors, UNSETTLED * goal, scale, work.patch) > 0:
+                begin(w, r, last)
+                limit = SHORT
         before = left
         iterations += relax(contacts, w, r, local, 0.2 * goal, limit, last)
         impose(contacts, r, free, w)

@@ -114,8 +114,10 @@ def predict(
             motion.x[i, j] = x[i, j] + h * v[i, j]
         turned(q[i], h * v[i, 3], h * v[i, 4], h * v[i, 5], motion.q[i])
         speed = math.sqrt(v[i, 0] ** 2 + v[i, 1] ** 2 + v[i, 2] ** 2)
-        spin = math.sqrt(v[i, 3] ** 2 + v[i, 4] ** 2 + v[i, 5] ** 2)
-        length = h * (speed + bodies.arm[i] * spin)
+        turn = 0.0
+        for j in range(3):
+            turn += (bodies.arm[i, j] * v[i, 3 + j]) ** 2
+        length = h * (speed + math.sqrt(turn))
         if length > passed[0] * bodies.stride[i]:
             passed[0], passed[1] = length / bodies.stride[i], i
 

@@ -101,7 +101,7 @@ def lay_out(scene: Scene, h: float, steps: int) -> tuple[Model, State, Frames]:
             motion=np.where(moves & ~responds, np.cumsum(moves & ~responds) - 1, -1),
             driven=np.array(driven) if driven else np.zeros((0, 1, 6)),
             stride=_strides(contactors, thickness, meet, moves),
-            arm=_arms(contactors, thickness, len(x)),
+            arm=_arms(contactors, thickness, meet, len(x)),
         ),
         Laws(
             meet=meet,
@@ -144,14 +144,27 @@ def _strides(contactors: list[Contactor], thickness: dict[Shape, float], meet: A
     return stride
 
 
-def _arms(contactors: list[Contactor], thickness: dict[Shape, float], n: int) -> Array:
-    """Return how far the parts of each body reach from its centre beyond half their thickness; balls do not."""
-    arm = np.zeros(n)
+def _arms(contactors: list[Contactor], thickness: dict[Shape, float], meet: Any, n: int) -> Array:
+    """Return by how much turning about each axis moves the ends of a body beyond half their thickness.
+
+    Only what may meet something counts, and nothing that is round about the axis.
+    """
+    arm = np.zeros((n, 3))
     for contactor in contactors:
-        reach = reach_of(contactor.shape)
-        if math.isfinite(reach):
-            beyond = math.hypot(*contactor.centre) + reach - thickness[contactor.shape]
-            arm[contactor.body] = max(arm[contactor.body], beyond)
+        shape, centre = contactor.shape, np.asarray(contactor.centre)
+        hull, R = hull_of(shape), rotation(contactor.turn)
+        if not meet[contactor.group].any() or isinstance(shape, HalfSpace):
+            continue
+        if hull is not None:
+            end = float(np.linalg.norm(centre + hull.vertices @ R.T, axis=1).max())
+        else:
+            end = float(np.linalg.norm(centre)) + reach_of(shape)
+        about = np.full(3, end - thickness[shape])
+        if not isinstance(shape, Box | Convex):
+            along = np.eye(3) if isinstance(shape, Sphere) else np.outer(R[:, 2], R[:, 2])
+            off = np.linalg.norm(centre) ** 2 - centre**2  # squared distance of the centre from each axis
+            about[(np.diag(along) > 1.0 - 1e-9) & (off < 1e-12 * end * end)] = 0.0
+        arm[contactor.body] = np.maximum(arm[contactor.body], about)
     return arm
 
 

@@ -1,6 +1,6 @@
 """Small patches of stubborn contacts, solved on their own between sweeps.
 
-After some dozen sweeps over thousands of grains most contacts are settled, and those that are not lie in twos and
+After some hundred sweeps over thousands of grains most contacts are settled, and those that are not lie in twos and
 threes: a grain wedged between others, whose impulses must travel far while hardly a velocity changes. Sweeps would
 need hundreds of visits to take them there, each to all contacts. Newton's method and the path do it at once, for the
 price of factorising a dozen bodies.
@@ -174,9 +174,9 @@ def mend(
     scale: float,
     p: Patch,
 ) -> int:
-    """Solve the patches of contacts above ``goal``, each to half of it; return the iterations."""
+    """Solve the patches of contacts above ``goal``, each to half of it; return how many were."""
     find_patches(contacts, errors, goal, w.shape[0], p)
-    iterations = 0
+    solved = 0
     for x in range(w.shape[0]):
         if p.parent[x] != x:
             continue
@@ -189,15 +189,15 @@ def mend(
         count, _ = analyse(m, own.a, own.b, p.lu)
         if count == 0:
             continue
-        steps, found, _ = solve_direct(
+        _, found, _ = solve_direct(
             own, p.w[:m], p.r[:n], part, 0.5 * goal, scale, True, count, p.lu, p.trial, p.path
         )
-        iterations += steps
         if found <= goal:
+            solved += 1
             for i in range(n):
                 for j in range(3):
                     r[p.rows[i], j] = p.r[i, j]
             for k in range(m):
                 for j in range(6):
                     w[p.bodies[k], j] = p.w[k, j]
-    return iterations
+    return solved
