@@ -220,7 +220,7 @@ def apart_from_hull(
                 y = row(world.vertices, geometry.edges[e, kind - 3])
                 n = across(u, cross(minus(c, y), u), minus(c, y))
             height = farthest(n, k, geometry, world)[0]
-            if (kind > 0 or d <= RIM * r) and dot(q if kind == 2 else y, n) < height - RIM * r:
+            if dot(q if kind == 2 else y, n) < height - RIM * (r + length):
                 continue  # another edge is what touches along this direction, and has its own turn
             value = dot(c, n) - extent(n, u, r, half) - height
             if value + bonus > rank + 0.1 * tie:
