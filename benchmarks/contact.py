@@ -254,7 +254,10 @@ def draw(rows: list[tuple[int, str, float, float]], exponent: float, path: Path)
     from matplotlib.ticker import LogLocator, StrMethodFormatter
 
     figure, ax = plt.subplots(figsize=(5.6, 3.6), layout="constrained")
-    for state, colour, marker in (("coming down", "#8e3b80", "o"), ("at rest", "#00856a", "s")):
+    for state, colour, marker, offset in (
+        ("coming down", "#8e3b80", "o", 7),
+        ("at rest", "#00856a", "s", -14),
+    ):
         points = [(contacts, ms, grains) for grains, now, contacts, ms in rows if now == state]
         if not points:
             continue
@@ -262,7 +265,12 @@ def draw(rows: list[tuple[int, str, float, float]], exponent: float, path: Path)
         ax.loglog(x, y, marker, color=colour, label=state)
         for at, height, grains in zip(x, y, names, strict=True):
             ax.annotate(
-                f"{grains} grains", (at, height), (0, 7), textcoords="offset points", ha="center", fontsize=8
+                f"{grains} grains",
+                (at, height),
+                (0, offset),
+                textcoords="offset points",
+                ha="center",
+                fontsize=8,
             )
         if state == "coming down":
             ends = np.array([min(x), max(x)])

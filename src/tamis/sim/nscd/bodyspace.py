@@ -56,13 +56,8 @@ CONVERGED, CAPPED, NOT_FINITE = 0, 1, 2
 MAX_ITERATIONS = 4000
 FIRST_SWEEPS = 30  # before the factorisation is considered
 ROUND = 25  # sweeps between two looks at the residual
-BETWEEN = (
-    8  # sweeps between attempts at all bodies together: another start, and Newton's method finds the way
-)
-STUCK, LONG = (
-    8,
-    150,
-)  # of so many attempts the last is followed by more: one in thousands goes round in circles
+BETWEEN = 8  # sweeps between attempts at all bodies together: another start for Newton's method
+STUCK, LONG = 8, 150  # after so many attempts, so many sweeps: one step in thousands goes round in circles
 FEW, SOME = 0.003, 5  # share and number of unsettled contacts from which on they are solved in patches,
 MANY, SLOW = 0.05, 0.7  # and share if a round of sweeps leaves more than so much of them
 SHORT = 8  # sweeps after patches, from rest: with momentum a few contacts can swing on and on

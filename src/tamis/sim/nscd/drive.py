@@ -223,9 +223,8 @@ def _tell(
         stride = model.bodies.stride[int(body)]
         warnings.warn(
             f"{scene.bodies[int(body)].name} moves by {share * stride:.3g} m in a step, turning included; above "
-            f"{stride:.3g} m, half its "
-            "thickness and half that of the thinnest thing it may meet, it may pass through: take "
-            f"h < {h / share:.2g} s",
+            f"{stride:.3g} m, half its thickness and half that of the thinnest thing it may meet, it may pass through: "
+            f"take h < {h / share:.2g} s",
             TamisWarning,
             stacklevel=3,
         )

@@ -70,9 +70,7 @@ class Local(NamedTuple):
     """What each contact keeps about itself."""
 
     W: Array  # (contacts, 3, 3) blocks W_ii
-    parts: (
-        Array  # (contacts, 9): 1/W_NN, two of c = W_TN/W_NN, three of S = W_TT - c W_NT, three of its inverse
-    )
+    parts: Array  # (contacts, 9) 1/W_NN; c = W_TN/W_NN; S = W_TT - c W_NT, three numbers; its inverse, three
     weight: Array  # (contacts,) mean diagonal w_i
     slip: Array  # (contacts,) lambda of the last visit, u_T = -lambda r_T
 
