@@ -78,7 +78,7 @@ def moving():
     scale = prepare(contacts, problem.free, work.local)
     w, r = problem.free.copy(), np.zeros((len(problem.a), 3))
     begin(w, r, work.last)
-    relax(contacts, w, r, work.local, 0.0, 3, work.last)
+    relax(contacts, w, r, work.local, 0.0, 0.0, 3, work.last)
     impose(contacts, r, problem.free, w)
     return problem, contacts, work, scale, w, r
 

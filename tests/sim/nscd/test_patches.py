@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from tamis.sim.nscd.bodyspace import CONVERGED, MAX_BODIES, workspace
+from tamis.sim.nscd.bodyspace import CONVERGED, MAX_BODIES, MAX_ITERATIONS, workspace
 from tamis.sim.nscd.patches import CORE, find_patches, mend
 from tamis.sim.nscd.sweep import Contacts, begin, impose, prepare, relax, residual, scale_of
-from tests.sim.nscd.bodies import residuals, solved, stack
+from tests.sim.nscd.bodies import Problem, residuals, solved, stack
+
+CIRCLING = Path(__file__).parents[2] / "data" / "heap" / "circling.npz"
 
 
 def side_by_side(problems):
@@ -39,12 +43,13 @@ def field():
     return side_by_side([*many, STUBBORN, *many, STUBBORN, EASY])
 
 
-def swept(problem, sweeps):
+def swept(problem, sweeps, start=None):
     contacts, work = Contacts(*problem[:5]), workspace(len(problem.free), len(problem.a))
-    w, r = problem.free.copy(), np.zeros((len(problem.a), 3))
+    w, r = problem.free.copy(), np.zeros((len(problem.a), 3)) if start is None else start.copy()
     scale = prepare(contacts, w, work.local)
+    impose(contacts, r, problem.free, w)
     begin(w, r, work.last)
-    relax(contacts, w, r, work.local, 0.0, sweeps, work.last)
+    relax(contacts, w, r, work.local, 0.0, 0.0, sweeps, work.last)
     impose(contacts, r, problem.free, w)
     found, _ = residual(contacts, w, r, work.local.weight, work.trial.errors)
     return contacts, work, w, r, found, scale_of(scale, r, work.local.weight)
@@ -57,12 +62,23 @@ def test_patches_end_what_sweeps_would_not(field):
     assert left > 1e-5 * scale  # twice the sweeps, and ten times the tolerance
 
 
+def test_patches_grow_until_a_step_that_goes_round_in_circles_ends():
+    with np.load(CIRCLING) as f:
+        problem = Problem(f["a"], f["b"], f["G"], f["bias"], f["mu"], f["w"], None)
+        start = f["r"]
+    found = solved(problem, 1e-4, start)
+    assert found.status == CONVERGED and found.iterations < MAX_ITERATIONS / 4
+    assert residuals(problem, found.r)[0].max() <= 1e-4
+    *_, left, scale = swept(problem, MAX_ITERATIONS, start)
+    assert left > 1e-4 * scale  # sweeps alone do not end
+
+
 def test_mending_leaves_velocities_that_belong_to_the_impulses(field):
     contacts, work, w, r, found, scale = swept(field, 40)
     errors = work.trial.errors
     assert found > 1e-3 * scale
     before = r.copy()
-    assert mend(contacts, w, r, work.local, errors, 1e-4 * scale, scale, work.patch) > 0
+    assert mend(contacts, w, r, work.local, errors, 1e-4 * scale, scale, CORE, work.patch) > 0
     own, velocities = residuals(field, r)
     round_off = 1e-13 * np.abs(field.free).max()  # of some hundred impulses that cancel the free velocities
     np.testing.assert_allclose(w, velocities, atol=round_off)
@@ -71,12 +87,13 @@ def test_mending_leaves_velocities_that_belong_to_the_impulses(field):
     assert 0 < len(touched) <= 2 * len(STUBBORN.a)
 
 
-def test_patches_hold_all_unsettled_contacts_and_few_bodies():
+@pytest.mark.parametrize("core", [CORE, 2 * CORE])
+def test_patches_hold_all_unsettled_contacts_and_few_bodies(core):
     chain = stack(np.ones(40))
     contacts, work = Contacts(*chain[:5]), workspace(len(chain.free), len(chain.a))
     errors = np.zeros(len(chain.a))
     errors[10:150] = 1.0
-    find_patches(contacts, errors, 0.5, len(chain.free), work.patch)
+    find_patches(contacts, errors, 0.5, core, len(chain.free), work.patch)
     parent = work.patch.parent
     for i in np.flatnonzero(errors):
         assert all(parent[k] >= 0 for k in (contacts.a[i], contacts.b[i]) if k >= 0)
@@ -91,7 +108,7 @@ def test_patches_hold_all_unsettled_contacts_and_few_bodies():
         sizes.append(len(members))
         assert rows == sorted(set(rows))
         assert rows == [i for i in range(len(chain.a)) if {contacts.a[i], contacts.b[i]} & members]
-    assert max(sizes) <= CORE and sum(sizes) == (parent >= 0).sum()
+    assert core / 2 < max(sizes) <= core and sum(sizes) == (parent >= 0).sum()
 
 
 def root_of(parent, k):

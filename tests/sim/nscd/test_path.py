@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tamis.sim.common.blocklu import analyse, factorise, solve
-from tamis.sim.nscd.bodyspace import workspace
+from tamis.sim.nscd.bodyspace import CONVERGED, workspace
 from tamis.sim.nscd.direct import TRY, solve_direct
 from tamis.sim.nscd.interior import quadratic, scale_points
 from tamis.sim.nscd.path import fill, follow, lorentz
@@ -47,7 +47,8 @@ def test_the_path_solves_a_shaken_wall_from_nothing():
     assert found <= 1e-4 and steps < 40
     assert own.argmax() == worst
     np.testing.assert_allclose(w, velocities, atol=1e-12 * np.abs(w).max() + 1e-13)
-    exact = solved(problem, 1e-10)
+    exact = solved(problem, 1e-10, r)  # from there: with friction there may be other solutions
+    assert exact.status == CONVERGED
     # residuals of 1e-4 add up over three courses and their levers
     np.testing.assert_allclose(w, exact.w, atol=1e-2 * np.abs(exact.w).max())
 
@@ -97,7 +98,8 @@ def test_it_takes_over_where_newton_has_not_ended():
     def attempt(first):
         w, r = (array.copy() for array in start)
         found = solve_direct(
-            *(contacts, w, r, work.local, goal, scale, first, count, work.lu, work.trial, work.path)
+            *(contacts, w, r, work.local.W, work.local.weight, goal, scale),
+            *(first, count, work.lu, work.trial, work.path),
         )[1]
         return found, residuals(problem, r)[0].max()
 
@@ -112,7 +114,8 @@ def test_what_was_better_before_the_path_stays():
     contacts, work, scale, count = ready(problem)
     w, r = problem.free.copy(), solved(problem, 1e-10).r
     spent, found, worst = solve_direct(
-        *(contacts, w, r, work.local, 0.0, scale, True, count, work.lu, work.trial, work.path)
+        *(contacts, w, r, work.local.W, work.local.weight, 0.0, scale),
+        *(True, count, work.lu, work.trial, work.path),
     )  # a goal of nothing is not reached, so both methods run to their ends
     own, velocities = residuals(problem, r)
     assert spent > TRY and found <= 1e-10 * scale and own[worst] == own.max() <= 1e-10

@@ -12,10 +12,16 @@ not. ``direct.py`` puts the two together.
 So every call begins with sweeps, at least one even if the warm start is good enough already, and if that one
 changes next to nothing Newton's method moves its centre once: bodies at rest then settle to round-off over the
 steps and do not creep, however slowly sweeps would get them there. If thirty are not enough and the factorisation is
-cheap, the direct methods go on from there: walls, arches, stacks. If it is not, sweeps do, and once few contacts are
-left unsettled, or sweeps settle them slowly, these are solved in *patches* (``patches.py``) between further sweeps:
-heaps of grains. How cheap is told by the products of blocks that the elimination takes; a wall has one or two a
-contact, two hundred grains ten, and there sweeps and patches are several times as fast as factorising the whole.
+cheap, the direct methods go on from there: walls, arches, stacks. If it is not, sweeps do: heaps of grains. How
+cheap is told by the products of blocks that the elimination takes; a wall has one or two a contact, two hundred
+grains ten, and there what follows is several times as fast as factorising the whole.
+
+In a heap, once few contacts are left unsettled, sweeps keep to their surroundings; where that does not settle them,
+they are solved in *patches* (``patches.py``). Both push errors outwards, which a few sweeps over all contacts take
+up. One step in some hundred goes round in circles so: friction is not the gradient of anything, and neither sweeps
+(with momentum or without) nor small patches need to end. The patches then take in contacts that are settled but not
+well, and twice as many bodies as the last time. That ended all of fourteen such steps of heaps of 200 to 2000 grains;
+long bouts of plain sweeps ended half of them.
 
 What is returned is what was reached: the residual is computed from the velocities that belong to the impulses
 returned, ``w = w_free + G^T r``, and if the iterations ran out the impulses are the best ones met.
@@ -33,7 +39,7 @@ from tamis.jit import kernel
 from tamis.sim.common.blocklu import BlockLU, analyse, block_lu
 from tamis.sim.nscd.direct import solve_direct
 from tamis.sim.nscd.newton import Trial, proximal_newton, trial_arrays
-from tamis.sim.nscd.patches import Patch, mend, patch_arrays
+from tamis.sim.nscd.patches import CORE, LARGE, Patch, mend, patch_arrays
 from tamis.sim.nscd.path import Path, path_arrays
 from tamis.sim.nscd.sweep import (
     Contacts,
@@ -47,6 +53,8 @@ from tamis.sim.nscd.sweep import (
     relax,
     residual,
     scale_of,
+    wake,
+    wake_near,
 )
 
 Array = NDArray[np.float64]
@@ -57,11 +65,16 @@ MAX_ITERATIONS = 4000
 FIRST_SWEEPS = 30  # before the factorisation is considered
 ROUND = 25  # sweeps between two looks at the residual
 BETWEEN = 8  # sweeps between attempts at all bodies together: another start for Newton's method
-STUCK, LONG = 8, 150  # after so many attempts, so many sweeps: one step in thousands goes round in circles
-FEW, SOME = 0.003, 5  # share and number of unsettled contacts from which on they are solved in patches,
-MANY, SLOW = 0.05, 0.7  # and share if a round of sweeps leaves more than so much of them
-SHORT = 8  # sweeps after patches, from rest: with momentum a few contacts can swing on and on
-UNSETTLED = 0.5  # of the goal: residual of a contact that is taken into a patch
+STUCK = 5  # attempts, at all bodies or at those of unsettled contacts, after which something else is tried:
+LONG = 150  # so many sweeps, or larger patches
+FEW, SOME = 0.02, 5  # share and number of unsettled contacts from which on sweeps keep to their surroundings;
+MANY, SLOW = 0.05, 0.9  # share from which on they are solved in patches if so much of them was left as before
+NEARBY = 40  # sweeps there
+SHORT = 16  # sweeps after either, from rest: with momentum a few contacts can swing on and on
+QUIET = 0.05  # of the goal: change after which a contact waits
+SETTLED = 0.2  # of the goal: changes at which sweeps end
+UNSETTLED = 0.5  # of the goal: residual of a contact that is taken into a patch,
+WELL = 0.2  # and into a larger one
 ROUND_OFF = 1e-13  # a residual that is as good as zero
 REST = 1e4  # stiffness of the one centre at rest
 MAX_BODIES, MAX_CONTACTS = 400, 6000  # above, the direct methods need too much room
@@ -82,6 +95,7 @@ class Workspace(NamedTuple):
     b: Indices
     number: Indices  # (bodies,) number among those that touch, or -1
     bodies: Indices  # (bodies,) those that touch
+    ring: Indices  # (bodies,) how far they are from unsettled contacts
     w: Array  # (bodies, 6) their velocities
 
 
@@ -89,7 +103,7 @@ def workspace(n_bodies: int, n_contacts: int) -> Workspace:
     """Allocate what `solve_contacts` needs for so many bodies and contacts."""
     few = min(n_bodies, MAX_BODIES)
     a, b = np.zeros((2, n_contacts), np.int64)
-    number, bodies = np.zeros((2, n_bodies), np.int64)
+    number, bodies, ring = np.zeros((3, n_bodies), np.int64)
     return Workspace(
         local_arrays(n_contacts),
         Last(np.zeros((n_bodies, 6)), np.zeros((n_contacts, 3)), np.zeros(2)),
@@ -102,6 +116,7 @@ def workspace(n_bodies: int, n_contacts: int) -> Workspace:
         b,
         number,
         bodies,
+        ring,
         np.zeros((n_bodies, 6)),
     )
 
@@ -174,9 +189,10 @@ def solve_touching(
     impose(contacts, r, free, w)
     begin(w, r, last)
     goal = tol * scale_of(speed, r, weight)
-    iterations = relax(contacts, w, r, local, goal, FIRST_SWEEPS, last)
+    wake(local, n)
+    iterations = relax(contacts, w, r, local, goal, QUIET * goal, FIRST_SWEEPS, last)
     impose(contacts, r, free, w)
-    count, least, swept, first, before, attempts = -1, math.inf, True, True, n, 0
+    count, least, swept, first, before, tries, large = -1, math.inf, True, True, n, 0, CORE
     while True:
         found, worst = residual(contacts, w, r, weight, errors)
         scale = scale_of(speed, r, weight)
@@ -206,21 +222,39 @@ def solve_touching(
             break
         if count > 0 and swept:
             iterations += solve_direct(
-                contacts, w, r, local, goal, scale, first, count, work.lu, trial, work.path
+                contacts, w, r, local.W, weight, goal, scale, first, count, work.lu, trial, work.path
             )[0]
             begin(w, r, last)
             swept = first = False
-            attempts += 1
+            tries += 1
             continue
-        left = unsettled(errors, goal, n)
-        limit = ROUND if count == 0 else BETWEEN if attempts % STUCK > 0 else LONG
-        if limit != LONG and (left <= max(FEW * n, SOME) or SLOW * before < left <= MANY * n):
-            iterations += 1
-            if mend(contacts, w, r, local, errors, UNSETTLED * goal, scale, work.patch) > 0:
+        left, limit = unsettled(errors, goal, n), ROUND if count == 0 else BETWEEN
+        slow = count > 0 or left > SLOW * before
+        before = left
+        stuck = tries >= STUCK
+        tries = 0 if stuck else tries
+        if stuck and count > 0:
+            limit = LONG
+        elif stuck or (slow and left <= max(MANY * n, SOME)):
+            core, level = CORE, UNSETTLED
+            if stuck:
+                core = large = min(2 * large, LARGE)
+                level = WELL
+            if mend(contacts, w, r, local, errors, level * goal, scale, core, work.patch) > 0:
                 begin(w, r, last)
                 limit = SHORT
-        before = left
-        iterations += relax(contacts, w, r, local, 0.2 * goal, limit, last)
+            iterations += 1
+            tries += 1 if count == 0 else 0
+        elif left <= max(FEW * n, SOME):
+            wake_near(contacts, errors, goal, work.ring[: w.shape[0]], local)
+            begin(w, r, last)
+            iterations += relax(contacts, w, r, local, SETTLED * goal, QUIET * goal, NEARBY, last)
+            begin(w, r, last)
+            limit = SHORT
+            tries += 1
+        wake(local, n)
+        quiet = QUIET * goal if count == 0 else 0.0
+        iterations += relax(contacts, w, r, local, SETTLED * goal, quiet, limit, last)
         impose(contacts, r, free, w)
         swept = True
     if least < math.inf and not found <= least * scale:

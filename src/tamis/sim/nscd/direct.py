@@ -18,7 +18,7 @@ from tamis.jit import kernel
 from tamis.sim.common.blocklu import BlockLU
 from tamis.sim.nscd.newton import FIRST, Trial, proximal_newton
 from tamis.sim.nscd.path import Path, follow
-from tamis.sim.nscd.sweep import Contacts, Local, copy, impose
+from tamis.sim.nscd.sweep import Contacts, copy, impose
 
 Array = NDArray[np.float64]
 
@@ -34,7 +34,8 @@ def solve_direct(
     contacts: Contacts,
     w: Array,
     r: Array,
-    local: Local,
+    W: Array,
+    weight: Array,
     goal: float,
     scale: float,
     first: bool,
@@ -44,7 +45,6 @@ def solve_direct(
     scratch: Path,
 ) -> tuple[int, float, int]:
     """Improve w and r to a residual, a velocity, of ``goal``; return iterations, residual, worst contact."""
-    weight = local.weight
     iterations, found, worst = proximal_newton(
         contacts, w, r, weight, goal, TRY if first else AGAIN, FIRST, count, lu, trial
     )
@@ -52,9 +52,7 @@ def solve_direct(
         return iterations, found, worst
     least, where = found, worst
     copy(r, scratch.kept)
-    steps, found, worst = follow(
-        contacts, w, r, local.W, weight, goal, scale, STEPS, count, lu, trial, scratch
-    )
+    steps, found, worst = follow(contacts, w, r, W, weight, goal, scale, STEPS, count, lu, trial, scratch)
     iterations += steps
     if goal < found < scale:  # from there even if Newton's method had come further: it was stuck
         steps, found, worst = proximal_newton(contacts, w, r, weight, goal, POLISH, STIFF, count, lu, trial)

@@ -5,11 +5,11 @@ threes: a grain wedged between others, whose impulses must travel far while hard
 need hundreds of visits to take them there, each to all contacts. Newton's method and the path do it at once, for the
 price of factorising a dozen bodies.
 
-A patch is a set of at most `CORE` bodies that unsettled contacts join (found by merging, smaller number first, so
-that the same problem gives the same patches), with all contacts of these bodies; the bodies beyond move with them,
-their other contacts hold still. It is a contact problem like the whole, with the free velocities ``w - G^T r`` of its
-own contacts, and it is solved as such. Patches are solved one after another, each seeing the results of those
-before: Gauss-Seidel with larger blocks, where they pay.
+A patch is a set of at most `CORE` bodies, or more where the caller asks for it, that unsettled contacts join (found by
+merging, smaller number first, so that the same problem gives the same patches), with all contacts of these bodies;
+the bodies beyond move with them, their other contacts hold still. It is a contact problem like the whole, with the
+free velocities ``w - G^T r`` of its own contacts, and it is solved as such. Patches are solved one after another,
+each seeing the results of those before: Gauss-Seidel with larger blocks, where they pay.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ from tamis.sim.common.blocklu import BlockLU, analyse, block_lu
 from tamis.sim.nscd.direct import solve_direct
 from tamis.sim.nscd.newton import Trial, trial_arrays
 from tamis.sim.nscd.path import Path, path_arrays
-from tamis.sim.nscd.sweep import Contacts, Local, local_arrays, push
+from tamis.sim.nscd.sweep import Contacts, Local, push
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-CORE = 12  # bodies that unsettled contacts join
-BODIES, CONTACTS = 96, 400  # a patch with its surroundings; larger ones are left to the sweeps
+CORE = 12  # bodies that unsettled contacts join, ordinarily
+LARGE = 192  # and at most, where small patches come to nothing
+BODIES, CONTACTS = 400, 1600  # a patch with its surroundings; larger ones are left to the sweeps
 
 
 class Patch(NamedTuple):
@@ -44,7 +45,8 @@ class Patch(NamedTuple):
     rows: Indices
     bodies: Indices
     contacts: Contacts
-    local: Local
+    W: Array
+    weight: Array
     w: Array
     r: Array
     trial: Trial
@@ -68,7 +70,8 @@ def patch_arrays(n_bodies: int, n_contacts: int) -> Patch:
         np.zeros(n, np.int64),
         np.zeros(m, np.int64),
         contacts,
-        local_arrays(n),
+        np.zeros((n, 3, 3)),
+        np.zeros(n),
         np.zeros((m, 6)),
         np.zeros((n, 3)),
         trial_arrays(m, n),
@@ -86,8 +89,8 @@ def root(parent: Indices, body: int) -> int:
 
 
 @kernel
-def find_patches(contacts: Contacts, errors: Array, threshold: float, m: int, p: Patch) -> None:
-    """Merge the bodies of contacts above the threshold; list the contacts of each patch."""
+def find_patches(contacts: Contacts, errors: Array, threshold: float, core: int, m: int, p: Patch) -> None:
+    """Merge the bodies of contacts above the threshold, up to ``core``; list the contacts of each patch."""
     parent, size = p.parent, p.size
     for k in range(m):
         parent[k], size[k], p.first[k] = -1, 1, -1
@@ -99,7 +102,7 @@ def find_patches(contacts: Contacts, errors: Array, threshold: float, m: int, p:
                     parent[k] = k
             if a >= 0 and b >= 0:
                 x, y = root(parent, a), root(parent, b)
-                if x != y and size[x] + size[y] <= CORE:
+                if x != y and size[x] + size[y] <= core:
                     low, high = min(x, y), max(x, y)
                     parent[high] = low
                     size[low] += size[high]
@@ -144,14 +147,14 @@ def gather(contacts: Contacts, w: Array, r: Array, local: Local, entry: int, p: 
         p.contacts.b[n] = place_of(contacts.b[i], m, p)
         m = max(m, p.contacts.b[n] + 1)
         p.contacts.mu[n] = contacts.mu[i]
-        p.local.weight[n] = local.weight[i]
+        p.weight[n] = local.weight[i]
         for j in range(3):
             p.contacts.bias[n, j] = contacts.bias[i, j]
             p.r[n, j] = r[i, j]
             for k in range(12):
                 p.contacts.G[n, j, k] = contacts.G[i, j, k]
             for k in range(3):
-                p.local.W[n, j, k] = local.W[i, j, k]
+                p.W[n, j, k] = local.W[i, j, k]
         n += 1
         entry = p.following[entry]
     for k in range(m):
@@ -172,10 +175,11 @@ def mend(
     errors: Array,
     goal: float,
     scale: float,
+    core: int,
     p: Patch,
 ) -> int:
     """Solve the patches of contacts above ``goal``, each to half of it; return how many were."""
-    find_patches(contacts, errors, goal, w.shape[0], p)
+    find_patches(contacts, errors, goal, core, w.shape[0], p)
     solved = 0
     for x in range(w.shape[0]):
         if p.parent[x] != x:
@@ -185,12 +189,22 @@ def mend(
             continue
         c = p.contacts
         own = Contacts(c.a[:n], c.b[:n], c.G[:n], c.bias[:n], c.mu[:n])
-        part = Local(p.local.W[:n], p.local.parts[:n], p.local.weight[:n], p.local.slip[:n])
         count, _ = analyse(m, own.a, own.b, p.lu)
         if count == 0:
             continue
         _, found, _ = solve_direct(
-            own, p.w[:m], p.r[:n], part, 0.5 * goal, scale, True, count, p.lu, p.trial, p.path
+            own,
+            p.w[:m],
+            p.r[:n],
+            p.W[:n],
+            p.weight[:n],
+            0.5 * goal,
+            scale,
+            True,
+            count,
+            p.lu,
+            p.trial,
+            p.path,
         )
         if found <= goal:
             solved += 1

@@ -21,6 +21,14 @@ colliding packs of 1900 to 3500 contacts, residual 1e-4: 580 to more than 1500 w
 over-relaxation by 1.5 does not end on two of them. The share is kept below 0.9 and a growth of a tenth is let
 pass: dropping it at the first growth, and letting it come close to 1, takes half as many sweeps again.
 
+Waiting
+-------
+Most contacts settle long before the last one does. One whose visit changes next to nothing is left out of the next
+sweep, then of two, up to eight, until a visit finds something to do: a fifth to a half of the visits. The same
+counters hold a whole sweep to the *surroundings* of the contacts that are not settled, two bodies deep. Errors in a
+heap are mostly of that size, and momentum works them off there for a tenth of the price; what they push outwards is
+little, and falls to a few sweeps over all contacts.
+
 Residual
 --------
 Impulses are made comparable with velocities by the local effective mass, ``w_i = trace(W_ii) / 3``::
@@ -53,6 +61,9 @@ RESTART = 1.1  # growth of the changes at which it is dropped
 NEAR = 4  # steps to a root that is near
 STILL = 1e-6  # share of the velocities in space below which relative ones are round-off
 LOAD = 30.0  # how many times the free velocities the impulses may count in the scale
+LONGEST = 8  # sweeps that a contact waits
+DEPTH = 2  # bodies between an unsettled contact and the end of its surroundings
+AWAY = 1 << 40  # sweeps that a contact outside them waits: until it is woken
 CLOSE = 1e-3  # share by which the cone may be missed before the impulse is scaled back to it
 
 
@@ -73,11 +84,13 @@ class Local(NamedTuple):
     parts: Array  # (contacts, 9) 1/W_NN; c = W_TN/W_NN; S = W_TT - c W_NT, three numbers; its inverse, three
     weight: Array  # (contacts,) mean diagonal w_i
     slip: Array  # (contacts,) lambda of the last visit, u_T = -lambda r_T
+    wait: Indices  # (contacts,) sweeps still to be left out,
+    span: Indices  # (contacts,) and how many were last asked for
 
 
 def local_arrays(n: int) -> Local:
     """Allocate for so many contacts."""
-    return Local(np.zeros((n, 3, 3)), np.zeros((n, 9)), np.zeros(n), np.zeros(n))
+    return Local(np.zeros((n, 3, 3)), np.zeros((n, 9)), np.zeros(n), np.zeros(n), *np.zeros((2, n), np.int64))
 
 
 class Last(NamedTuple):
@@ -223,15 +236,21 @@ def slide_anew(
 
 
 @kernel
-def sweep(contacts: Contacts, w: Array, r: Array, local: Local) -> tuple[float, float]:
-    """Visit each contact once; return the largest change, as a velocity, and the sum of squares in energy.
+def sweep(contacts: Contacts, w: Array, r: Array, local: Local, quiet: float) -> tuple[float, float]:
+    """Visit each contact that does not wait; return the largest change, as a velocity, and the squares' sum in energy.
+
+    A contact that changes by less than ``quiet`` waits.
 
     `velocity` and `push` are written out here: as calls, with their arrays, they double the time of a visit.
     """
     of_a, of_b, G, bias, mu = contacts.a, contacts.b, contacts.G, contacts.bias, contacts.mu
     parts, weight, slip = local.parts, local.weight, local.slip
+    wait, span = local.wait, local.span
     largest = total = 0.0
     for i in range(of_a.size):
+        if wait[i] > 0:
+            wait[i] -= 1
+            continue
         a, b = of_a[i], of_b[i]
         u0, u1, u2 = bias[i, 0], bias[i, 1], bias[i, 2]
         v0 = v1 = v2 = 0.0
@@ -264,8 +283,14 @@ def sweep(contacts: Contacts, w: Array, r: Array, local: Local) -> tuple[float, 
                     n, t1, t2, number = slide_anew(i, local.W, free, b1, b2, mu[i])
                 slip[i] = number
         d0, d1, d2 = n - r0, t1 - r1, t2 - r2
-        if d0 == 0.0 and d1 == 0.0 and d2 == 0.0:
-            continue
+        square = weight[i] * (d0 * d0 + d1 * d1 + d2 * d2)
+        if weight[i] * square < quiet * quiet:
+            span[i] = min(span[i] + 1, LONGEST)
+            wait[i] = span[i]
+            if square == 0.0:
+                continue
+        else:
+            span[i] = 0
         r[i, 0], r[i, 1], r[i, 2] = n, t1, t2
         if a >= 0:
             for k in range(6):
@@ -273,7 +298,6 @@ def sweep(contacts: Contacts, w: Array, r: Array, local: Local) -> tuple[float, 
         if b >= 0:
             for k in range(6):
                 w[b, k] += G[i, 0, 6 + k] * d0 + G[i, 1, 6 + k] * d1 + G[i, 2, 6 + k] * d2
-        square = weight[i] * (d0 * d0 + d1 * d1 + d2 * d2)
         total += square
         largest = max(largest, weight[i] * square)
     return math.sqrt(largest), total
@@ -290,16 +314,60 @@ def begin(w: Array, r: Array, last: Last) -> None:
 @kernel
 def extrapolate(now: Array, before: Array, beta: float) -> None:
     """Go on by ``beta`` times the last change; remember where from."""
-    for i in range(now.shape[0]):
-        for j in range(now.shape[1]):
-            new = now[i, j]
-            now[i, j] = new + beta * (new - before[i, j])
-            before[i, j] = new
+    x, y = now.reshape(-1), before.reshape(-1)  # in one row it is four times as fast
+    for i in range(x.size):
+        new = x[i]
+        x[i] = new + beta * (new - y[i])
+        y[i] = new
 
 
 @kernel
-def relax(contacts: Contacts, w: Array, r: Array, local: Local, goal: float, limit: int, last: Last) -> int:
-    """Sweep until the changes are below ``goal``, with momentum from the sweeps before; return how often."""
+def wake(local: Local, n: int) -> None:
+    """Let none of the first ``n`` contacts wait."""
+    for i in range(n):
+        local.wait[i] = local.span[i] = 0
+
+
+@kernel
+def wake_near(contacts: Contacts, errors: Array, goal: float, ring: Indices, local: Local) -> None:
+    """Let all contacts wait that are not near one above the goal: `DEPTH` bodies away, or fewer.
+
+    ``ring`` is scratch, one number a body.
+    """
+    of_a, of_b = contacts.a, contacts.b
+    for k in range(ring.size):
+        ring[k] = DEPTH + 1
+    for i in range(of_a.size):
+        if errors[i] > goal:
+            for k in (of_a[i], of_b[i]):
+                if k >= 0:
+                    ring[k] = 0
+    for depth in range(DEPTH):
+        for i in range(of_a.size):
+            a, b = of_a[i], of_b[i]
+            if a >= 0 and b >= 0 and min(ring[a], ring[b]) == depth:
+                ring[a], ring[b] = min(ring[a], depth + 1), min(ring[b], depth + 1)
+    for i in range(of_a.size):
+        a, b = of_a[i], of_b[i]
+        near = (a >= 0 and ring[a] <= DEPTH) or (b >= 0 and ring[b] <= DEPTH)
+        local.wait[i], local.span[i] = 0 if near else AWAY, 0
+
+
+@kernel
+def relax(
+    contacts: Contacts,
+    w: Array,
+    r: Array,
+    local: Local,
+    goal: float,
+    quiet: float,
+    limit: int,
+    last: Last,
+) -> int:
+    """Sweep until the changes are below ``goal``, with momentum from the sweeps before; return how often.
+
+    Contacts that change by less than ``quiet`` wait.
+    """
     momentum, before = last.pace[0], last.pace[1]
     count = 0
     while count < limit:
@@ -308,7 +376,7 @@ def relax(contacts: Contacts, w: Array, r: Array, local: Local, goal: float, lim
         momentum = following
         extrapolate(w, last.w, beta)
         extrapolate(r, last.r, beta)
-        largest, total = sweep(contacts, w, r, local)
+        largest, total = sweep(contacts, w, r, local, quiet)
         count += 1
         if total > RESTART * before:
             momentum = 1.0
