@@ -49,17 +49,24 @@ REST, LONGEST = 1.0, 3.0  # s: how much later they lie still, and at most until 
 MEASURED, ENOUGH = 30, 25.0  # steps, or fewer once they have taken so many s
 
 
-def imports(python: str, modules: str) -> bool:
+def failure(python: str, modules: str) -> str:
+    """Return the last line of what goes wrong when an interpreter imports the modules; nothing if all is well."""
     command = [python, "-c", f"import {modules}"]
-    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return "" if done.returncode == 0 else (done.stderr.strip() or f"exit {done.returncode}").splitlines()[-1]
 
 
 def find_siconos() -> str | None:
-    """Return a python3 of the PATH that can import Siconos."""
+    """Return a python3 of the PATH that can import Siconos and what it needs; else say why there is none."""
+    reason = "no python3 of the PATH has it (Debian: python3-siconos, python3-scipy, python3-h5py)"
     for folder in os.get_exec_path():
         python = shutil.which("python3", path=folder)
-        if python and imports(python, "siconos.io.mechanics_run, siconos.numerics"):
-            return python
+        if python and not failure(python, "siconos"):
+            fault = failure(python, "siconos.io.mechanics_run, siconos.numerics, scipy")
+            if not fault:
+                return python
+            reason = f"{python} has it, but {fault}"
+    print(f"Siconos: skipped, {reason}.\n")
     return None
 
 
@@ -160,7 +167,7 @@ def published(siconos: str | None) -> None:
     """Print cost and residuals of the published problems, beside the fastest solver of Siconos."""
     print(f"\nPublished frictional contact problems from a cold start, tolerance {TOLERANCE:g}.\n")
     print(
-        "| problem | contacts | CPU ms | sweeps + path steps | residuals "
+        "| problem | contacts | CPU ms | sweeps + direct steps | residuals "
         "| fastest of Siconos | CPU ms | residuals | over tamis |"
     )
     print("|---|---|---|---|---|---|---|---|---|")
@@ -333,9 +340,7 @@ def main() -> None:
         "ignore"
     )  # energy gained by restitution with friction; unsolved steps are in the tables
     siconos = find_siconos()
-    if siconos is None:
-        print("Siconos: skipped, no python3 of the PATH imports it.\n")
-    mujoco = options.peers if options.peers and imports(options.peers, "mujoco") else None
+    mujoco = options.peers if options.peers and not failure(options.peers, "mujoco") else None
     if mujoco is None:
         print("MuJoCo: skipped, not imported by the interpreter of --peers.\n")
     struck_wall(mujoco, siconos)

@@ -20,7 +20,17 @@ with ``Q_w y = x``::
 E holds the derivative of the sliding term ``|u_T|``, so the matrix is not symmetric; leaving the term for the
 next iteration instead made the method fail on half of the problems. The problem is not monotone and there is no
 theorem. In practice the method may come to a standstill at a residual of some 1e-5, where it has decided who
-carries, and sweeps from there finish quickly: that is how the solver uses it.
+carries; Newton's method and sweeps go on from there.
+
+Where it begins and how it ends
+-------------------------------
+From the axes of the cones the path takes 10 to 26 steps on the published problems. If sweeps have brought an x, it may
+begin there instead, x and y moved into the cones by some ``start``: a third of the steps less. Too near (a thousandth)
+it is caught at the walls.
+
+Where a contact is open and without load at once, x and y of that contact both go to zero as the root of the gap, and
+so does the residual: by halves, however many digits are asked for. But then x is nearly linear in that root, and two
+iterates give the point where it is zero, put back into the cones: two or three steps less.
 """
 
 from __future__ import annotations
@@ -31,6 +41,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.jit import kernel
+from tamis.sim.common.cone import project
 from tamis.sim.nscd.assembled import Problem, residual, velocities
 from tamis.sim.nscd.assembled_factor import Factor, Pattern, factorise, solve
 from tamis.sim.nscd.interior import (
@@ -44,6 +55,10 @@ from tamis.sim.nscd.interior import (
 )
 
 Array = NDArray[np.float64]
+NEAR, SHRINKS = (
+    1e-3,
+    0.9,
+)  # residual, and ratio of the roots of two gaps, below which their limit is looked for
 
 
 @kernel
@@ -119,6 +134,21 @@ def step_dual(t: Problem, w: Interior, dx: Array, dy: Array) -> None:
 
 
 @kernel
+def place(p: Problem, w: Interior, x: Array, u: Array, unit: float, start: float) -> None:
+    """Put the iterates where the path begins."""
+    near = 1.0 if start < 1.0 else 0.0
+    velocities(p, x, u)
+    for i in range(len(x)):
+        s0, s1, s2 = w.scale[i, 0], w.scale[i, 1], w.scale[i, 2]
+        v0, v1, v2 = u[i, 0] / (s0 * unit), u[i, 1] / (s1 * unit), u[i, 2] / (s2 * unit)
+        v0 += math.sqrt(v1 * v1 + v2 * v2)
+        x0, x1, x2 = project(x[i, 0] * s0 / unit, x[i, 1] * s1 / unit, x[i, 2] * s2 / unit, 1.0)
+        y0, y1, y2 = project(v0, v1, v2, 1.0)
+        w.x[i, 0], w.x[i, 1], w.x[i, 2] = start + near * x0, near * x1, near * x2
+        w.y[i, 0], w.y[i, 1], w.y[i, 2] = start + near * y0, near * y1, near * y2
+
+
+@kernel
 def follow_path(
     p: Problem,
     t: Problem,
@@ -131,17 +161,18 @@ def follow_path(
     tol: float,
     most: int,
 ) -> tuple[int, float, int]:
-    """Follow the path from ``start`` times the axes of the cones; leave the best x, in p's scaling.
+    """Follow the path and leave the best x, in p's scaling.
+
+    It begins at ``start`` times the axes of the cones, or if that is below 1 so far into the cones from x.
 
     Ends where the residual of p is within tol or stands still; returns steps, residual and worst contact.
     """
     n = len(p.mu)
     unit = rescale(p, t, w.scale)
     eta = np.empty(n)
-    trial = np.empty((n, 3))
-    for i in range(n):
-        w.x[i, 0], w.x[i, 1], w.x[i, 2] = start, 0.0, 0.0
-        w.y[i, 0], w.y[i, 1], w.y[i, 2] = start, 0.0, 0.0
+    trial, old = np.empty((n, 3)), np.empty((n, 3))
+    wide = 0.0
+    place(p, w, x, u, unit, start)
     best, worst, seen, narrow, since = math.inf, 0, math.inf, math.inf, 0
     for iteration in range(1, most + 1):
         velocities(t, w.x, w.velocity)
@@ -162,6 +193,26 @@ def follow_path(
             for i in range(n):
                 for c in range(3):
                     x[i, c] = trial[i, c]
+        root = math.sqrt(gap)
+        if e < NEAR and root < SHRINKS * wide:
+            ahead = root / (wide - root)
+            for i in range(n):
+                for c in range(3):
+                    trial[i, c] += ahead * unit * (w.x[i, c] - old[i, c]) / w.scale[i, c]
+                trial[i, 0], trial[i, 1], trial[i, 2] = project(
+                    trial[i, 0], trial[i, 1], trial[i, 2], p.mu[i]
+                )
+            velocities(p, trial, u)
+            e, at = residual(p, trial, u)
+            if e < best:
+                best, worst = e, at
+                for i in range(n):
+                    for c in range(3):
+                        x[i, c] = trial[i, c]
+        wide = root
+        for i in range(n):
+            for c in range(3):
+                old[i, c] = w.x[i, c]
         since += 1
         if best < 0.7 * seen or (best > EARLY and gap < 0.7 * narrow):
             seen, narrow, since = best, gap, 0

@@ -1,10 +1,16 @@
 """The door for assembled frictional contact problems.
 
 No single method solves them all in good time. Sweeps with mixing (`assembled`) settle most problems in 20 to 100
-sweeps and never need help with bad scaling; the interior-point method (`assembled_interior`) settles the
-hyperstatic ones on which sweeps crawl. So sweeps begin, in bouts; after each bout their own rate predicts what
-is left to do. Where that is more than the path would cost, counted in products of blocks from the elimination
-order, the path is followed and sweeps finish from where it ends. Nothing is left to the caller to choose.
+sweeps and never need help with bad scaling; the path through the interior of the cones (`assembled_interior`) settles
+the hyperstatic ones on which sweeps crawl, and Newton's method (`assembled_newton`) supplies the last digits where the
+path stands still. So sweeps begin, in bouts; after each bout their own rate predicts what is left to do. Where that is
+more than the path would cost, counted in products of blocks from the elimination order, the path is followed and
+sweeps go on from where it ends.
+
+The problem is not monotone, and any of this may come to nothing. The path then begins elsewhere: first near what the
+sweeps have found, then from the axes of the cones, then nearer and nearer again. All of 52 problems, 13 published and
+39 of walls, arches, stacks and grains, are solved to 1e-6 so; without Newton's method and further starts two were not.
+Nothing is left to the caller to choose.
 """
 
 from __future__ import annotations
@@ -22,17 +28,23 @@ from tamis.sim.nscd import mixing
 from tamis.sim.nscd.assembled import Problem, fill_blocks, invert_all, relax
 from tamis.sim.nscd.assembled_factor import Factor, Pattern, eliminate, locate
 from tamis.sim.nscd.assembled_interior import follow_path
+from tamis.sim.nscd.assembled_newton import polish
 from tamis.sim.nscd.interior import Interior
+from tamis.sim.nscd.newton import FIRST
 
 Array = NDArray[np.float64]
 
-BOUT = 16
+BOUT, LEAST = 8, 24  # sweeps in a bout, and before the path is considered
 SETTLED = 64  # sweeps before a bout without progress is held against mixing
-AFTER = 256  # sweeps in a bout once the path has been followed
-STARTS = (1.0, 1e3)  # the second for light bodies under heavy ones, whose scaled impulses are large
-PATIENT = 2000  # sweeps that are left to finish a path before another is tried
+AFTER = 64  # sweeps in a bout once the path has been followed
+NEARNESS = 8.0  # times the root of the residual: how far from what sweeps have found the first path begins,
+FARTHEST = 0.5  # at most
+STARTS = (1.0, 1e3, 0.3, 0.1, 0.03, 0.01)  # of further ones; 1e3 for light bodies under heavy ones
 PATH_STEPS = 50
 USUAL_STEPS = 16
+DECIDED = 0.01  # residual of a path from which on Newton's method can go on,
+POLISH = 30  # with so many iterations,
+CLOSE, STIFF = 1e-4, 1e3  # and below this residual from such a stiffness
 MOST_CONTACTS = 4000  # beyond, the table of the elimination costs more than the sweeps it could save
 MOST_PRODUCTS = 4_000_000
 MOST_SWEEPS = 20_000
@@ -41,7 +53,7 @@ MOST_WORK = 1e9  # products of blocks in all sweeps: some seconds
 
 @dataclass(frozen=True)
 class Outcome:
-    """Scaled impulses, the larger residual and its contact, and what it took: sweeps and path steps."""
+    """Scaled impulses, the larger residual and its contact, and what it took: sweeps, steps of path and Newton."""
 
     x: Array
     residual: float
@@ -66,7 +78,7 @@ def solve_problem(W: Any, q: ArrayLike, mu: ArrayLike, tol: float = 1e-6) -> Arr
     if not found.residual <= tol:
         warnings.warn(
             f"contact problem of {len(p.mu)} contacts not solved: residual {found.residual:.2g} instead of "
-            f"{tol:g}, worst at contact {found.worst}, after {found.sweeps} sweeps and {found.steps} path steps",
+            f"{tol:g}, worst at contact {found.worst}, after {found.sweeps} sweeps and {found.steps} direct steps",
             TamisWarning,
             stacklevel=2,
         )
@@ -80,7 +92,7 @@ def solve_scaled(p: Problem, tol: float) -> Outcome:
     cost = float(p.ptr[-1] + 10 * n)
     most = int(min(MOST_SWEEPS, max(2000.0, MOST_WORK / cost)))
     path = _Path(p) if n <= MOST_CONTACTS else None
-    starts = list(STARTS)
+    starts = [0.0, *STARTS]
     sweeps, steps, bout, before, mixed = 0, 0, BOUT, math.inf, True
     best = Outcome(x, math.inf, 0, 0, 0)
     while sweeps < most:
@@ -95,20 +107,15 @@ def solve_scaled(p: Problem, tol: float) -> Outcome:
             mixed = not mixed
             bout = min(2 * bout, AFTER)
         before = e
-        again = steps > 0 and e < 100.0 * tol and sweeps < PATIENT  # the first path has done its part
-        if (
-            path is not None
-            and starts
-            and sweeps > BOUT
-            and left > BOUT
-            and not again
-            and path.pays(left * cost)
-        ):
-            taken, e, worst = path.follow(x, u, starts.pop(0), tol)
+        if path is not None and starts and sweeps >= LEAST and left > BOUT and path.pays(left * cost):
+            start = starts.pop(0) or min(NEARNESS * math.sqrt(e), FARTHEST)
+            taken, e, worst = path.follow(x, u, start, tol)
             steps += taken
             if e < best.residual:
                 best = Outcome(x.copy(), e, worst, sweeps, steps)
-            elif not e < math.inf:
+            if e <= tol:
+                break
+            if not e < math.inf:
                 x[:] = best.x
             memory.state[:] = 0.0
             before, bout, mixed = math.inf, AFTER, True
@@ -152,7 +159,7 @@ class _Path:
         return True
 
     def follow(self, x: Array, u: Array, start: float, tol: float) -> tuple[int, float, int]:
-        """Follow the path into x; return steps, residual and worst contact."""
+        """Follow the path into x and polish where it ends; return steps, residual and worst contact."""
         assert self.pattern is not None
         n, blocks, fill = len(self.p.mu), int(self.p.ptr[-1]), len(self.pattern.later)
         factor = Factor(np.empty((2 * fill + n, 9)), np.empty((n, 3, 3)))
@@ -163,6 +170,12 @@ class _Path:
         steps, e, worst = follow_path(
             self.p, scaled, self.pattern, factor, work, x, u, start, tol, PATH_STEPS
         )
+        if tol < e < DECIDED:
+            stiffness = STIFF if e < CLOSE else FIRST
+            more, e, worst = polish(
+                self.p, self.pattern, factor, x, u, np.empty((6, n, 3)), tol, POLISH, stiffness
+            )
+            steps += more
         return steps, e, worst
 
 

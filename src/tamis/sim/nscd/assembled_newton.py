@@ -1,0 +1,174 @@
+"""Newton's method with a proximal centre, in the impulses of an assembled problem.
+
+The path through the interior of the cones (``assembled_interior.py``) decides who carries, but where impulses are not
+unique it comes to a standstill some digits early, and sweeps crawl from there. This is what supplies them: the method
+of ``newton.py``, with W instead of bodies. In scaled impulses, the centre ``x_c`` held::
+
+    F(x) = x - P_K(x_c - c u^(x)) = 0,    u^ = W x + q + mu |u_T| e_N,    then x_c = x, and again
+
+Its matrix ``I + D W``, D the derivative of the projection times c, has the pattern of W, and the identity keeps it
+regular where W is not. How the stiffness c is led, and why, is told there.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.jit import kernel
+from tamis.sim.common.cone import project
+from tamis.sim.nscd.assembled import Problem, residual, velocities
+from tamis.sim.nscd.assembled_factor import Factor, Pattern, factorise, solve
+from tamis.sim.nscd.newton import INNER, LARGEST, SHARE, SMALLEST
+
+Array = NDArray[np.float64]
+
+
+@kernel
+def imbalance(p: Problem, x: Array, centre: Array, c: float, u: Array, force: Array) -> float:
+    """Fill the velocities of x and ``F(x)``; return its norm."""
+    velocities(p, x, u)
+    total = 0.0
+    for i in range(len(p.mu)):
+        mu = p.mu[i]
+        t = math.sqrt(u[i, 1] * u[i, 1] + u[i, 2] * u[i, 2])
+        z0 = centre[i, 0] - c * (u[i, 0] + mu * t)
+        p0, p1, p2 = project(z0, centre[i, 1] - c * u[i, 1], centre[i, 2] - c * u[i, 2], mu)
+        force[i, 0], force[i, 1], force[i, 2] = x[i, 0] - p0, x[i, 1] - p1, x[i, 2] - p2
+        total += force[i, 0] ** 2 + force[i, 1] ** 2 + force[i, 2] ** 2
+    return math.sqrt(total)
+
+
+@kernel
+def derivative(p: Problem, i: int, centre: Array, c: float, u: Array, D: Array) -> None:
+    """Fill D, the derivative of ``-P_K(x_c - c u^)`` with respect to the velocity of contact i."""
+    mu = p.mu[i]
+    u1, u2 = u[i, 1], u[i, 2]
+    slip = math.sqrt(u1 * u1 + u2 * u2)
+    z0, z1, z2 = centre[i, 0] - c * (u[i, 0] + mu * slip), centre[i, 1] - c * u1, centre[i, 2] - c * u2
+    t = math.sqrt(z1 * z1 + z2 * z2)
+    for a in range(3):
+        for b in range(3):
+            D[a, b] = 0.0
+    if mu * t <= -z0:
+        return
+    if t <= mu * z0:
+        D[0, 0] = D[1, 1] = D[2, 2] = c
+    else:
+        d1, d2 = z1 / t, z2 / t
+        n = c / (1.0 + mu * mu)
+        f = n * mu * (z0 + mu * t) / t
+        g = mu * mu * n - f
+        D[0, 0], D[0, 1], D[0, 2] = n, n * mu * d1, n * mu * d2
+        D[1, 0], D[1, 1], D[1, 2] = n * mu * d1, f + g * d1 * d1, g * d1 * d2
+        D[2, 0], D[2, 1], D[2, 2] = n * mu * d2, g * d1 * d2, f + g * d2 * d2
+    if slip > 0.0:
+        for a in range(3):
+            D[a, 1] += D[a, 0] * mu * u1 / slip
+            D[a, 2] += D[a, 0] * mu * u2 / slip
+
+
+@kernel
+def fill(p: Problem, centre: Array, c: float, u: Array, pattern: Pattern, f: Factor) -> None:
+    """Write ``I + D W`` into the places of the factor."""
+    first = 2 * len(pattern.later)
+    D = np.empty((3, 3))
+    for k in range(len(f.block)):
+        for j in range(9):
+            f.block[k, j] = 0.0
+    for step in range(len(pattern.order)):
+        i = pattern.order[step]
+        derivative(p, i, centre, c, u, D)
+        for k in range(p.ptr[i], p.ptr[i + 1]):
+            out = pattern.source[k]
+            for b in range(3):
+                m0, m1, m2 = p.block[k, 3 * b], p.block[k, 3 * b + 1], p.block[k, 3 * b + 2]
+                for a in range(3):
+                    f.block[out, 3 * a + b] = D[a, 0] * m0 + D[a, 1] * m1 + D[a, 2] * m2
+        for a in range(3):
+            for b in range(3):
+                m = 1.0 if a == b else 0.0
+                for j in range(3):
+                    m += D[a, j] * p.diagonal[i, j, b]
+                f.block[first + step, 3 * a + b] = m
+
+
+@kernel
+def polish(
+    p: Problem,
+    pattern: Pattern,
+    f: Factor,
+    x: Array,
+    u: Array,
+    scratch: Array,
+    tol: float,
+    budget: int,
+    c: float,
+) -> tuple[int, float, int]:
+    """Improve x until its residual is within tol; return iterations, residual and worst contact.
+
+    The first centre has the stiffness ``c``; once ``budget`` iterations are spent no further one is begun. ``scratch``
+    is (6, n, 3).
+    """
+    n = len(p.mu)
+    centre, force, step = scratch[0], scratch[1], scratch[2]
+    trial, work, kept = scratch[3], scratch[4], scratch[5]
+    velocities(p, x, u)
+    found, worst = residual(p, x, u)
+    best, where = found, worst
+    for i in range(n):
+        for j in range(3):
+            centre[i, j] = kept[i, j] = x[i, j]
+    iterations = 0
+    while best > tol and iterations < budget:
+        target = max(SHARE * found, 0.1 * tol) * p.speed
+        size = imbalance(p, x, centre, c, u, force)
+        inner = 0
+        while size > target and inner < INNER:
+            fill(p, centre, c, u, pattern, f)
+            factorise(pattern, f)
+            for i in range(n):
+                for j in range(3):
+                    step[i, j] = -force[i, j]
+            solve(pattern, f, step, work)
+            length = 1.0
+            while True:
+                for i in range(n):
+                    for j in range(3):
+                        trial[i, j] = x[i, j] + length * step[i, j]
+                reached = imbalance(p, trial, centre, c, u, force)
+                if reached < (1.0 - 1e-3 * length) * size or not length >= 0.02:
+                    break
+                length *= 0.4
+            for i in range(n):
+                for j in range(3):
+                    x[i, j] = trial[i, j]
+            size = reached
+            inner += 1
+        iterations += max(inner, 1)
+        for i in range(n):
+            for j in range(3):
+                x[i, j] -= force[i, j]
+        velocities(p, x, u)
+        found, worst = residual(p, x, u)
+        if not found < math.inf:
+            break
+        for i in range(n):
+            for j in range(3):
+                centre[i, j] = x[i, j]
+                if found < best:
+                    kept[i, j] = x[i, j]
+        if found < best:
+            best, where = found, worst
+        if not size <= target:
+            c = max(0.2 * c, SMALLEST)
+        elif inner <= 3:
+            c = min(9.0 * c, LARGEST)
+        elif inner <= 6:
+            c = min(3.0 * c, LARGEST)
+    for i in range(n):
+        for j in range(3):
+            x[i, j] = kept[i, j]
+    return iterations, best, where
