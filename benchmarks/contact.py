@@ -261,9 +261,9 @@ def draw(rows: list[tuple[int, str, float, float]], exponent: float, path: Path)
     from matplotlib.ticker import LogLocator, StrMethodFormatter
 
     figure, ax = plt.subplots(figsize=(5.6, 3.6), layout="constrained")
-    for state, colour, marker, offset in (
-        ("coming down", "#8e3b80", "o", 7),
-        ("at rest", "#00856a", "s", -14),
+    for state, colour, marker, offset, side in (
+        ("coming down", "#8e3b80", "o", (-5, 5), "right"),
+        ("at rest", "#00856a", "s", (6, -10), "left"),
     ):
         points = [(contacts, ms, grains) for grains, now, contacts, ms in rows if now == state]
         if not points:
@@ -274,9 +274,9 @@ def draw(rows: list[tuple[int, str, float, float]], exponent: float, path: Path)
             ax.annotate(
                 f"{grains} grains",
                 (at, height),
-                (0, offset),
+                offset,
                 textcoords="offset points",
-                ha="center",
+                ha=side,
                 fontsize=8,
             )
         if state == "coming down":

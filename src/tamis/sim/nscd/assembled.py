@@ -41,7 +41,7 @@ from tamis.sim.nscd.sweep import LOAD
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
-CHECK = 8
+CHECK = 16
 ROUND_OFF = 4e-16
 
 

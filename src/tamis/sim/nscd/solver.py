@@ -34,7 +34,8 @@ from tamis.sim.nscd.newton import FIRST
 
 Array = NDArray[np.float64]
 
-BOUT, LEAST = 8, 24  # sweeps in a bout, and before the path is considered
+FIRST_BOUT, BOUT = 16, 8  # sweeps before the residual is looked at, and between two looks
+LEAST = 24  # before the path is considered
 SETTLED = 64  # sweeps before a bout without progress is held against mixing
 AFTER = 64  # sweeps in a bout once the path has been followed
 NEARNESS = 8.0  # times the root of the residual: how far from what sweeps have found the first path begins,
@@ -93,16 +94,19 @@ def solve_scaled(p: Problem, tol: float) -> Outcome:
     most = int(min(MOST_SWEEPS, max(2000.0, MOST_WORK / cost)))
     path = _Path(p) if n <= MOST_CONTACTS else None
     starts = [0.0, *STARTS]
-    sweeps, steps, bout, before, mixed = 0, 0, BOUT, math.inf, True
-    best = Outcome(x, math.inf, 0, 0, 0)
+    sweeps, steps, bout, before, mixed = 0, 0, FIRST_BOUT, math.inf, True
+    best, least, where = np.zeros((n, 3)), math.inf, 0
     while sweeps < most:
         done, e, worst = relax(p, memory, x, u, tol, bout, mixed)
         sweeps += done
-        if e <= best.residual:
-            best = Outcome((x if e <= tol else memory.result.reshape(n, 3)).copy(), e, worst, sweeps, steps)
+        if e <= least:
+            best[:] = x if e <= tol else memory.result.reshape(n, 3)
+            least, where = e, worst
         if e <= tol:
             break
         left = _sweeps_left(before, e, done, tol)
+        if steps == 0 and before == math.inf:
+            bout = BOUT
         if e > 0.7 * before and sweeps > SETTLED:
             mixed = not mixed
             bout = min(2 * bout, AFTER)
@@ -111,15 +115,16 @@ def solve_scaled(p: Problem, tol: float) -> Outcome:
             start = starts.pop(0) or min(NEARNESS * math.sqrt(e), FARTHEST)
             taken, e, worst = path.follow(x, u, start, tol)
             steps += taken
-            if e < best.residual:
-                best = Outcome(x.copy(), e, worst, sweeps, steps)
+            if e < least:
+                best[:] = x
+                least, where = e, worst
             if e <= tol:
                 break
             if not e < math.inf:
-                x[:] = best.x
+                x[:] = best
             memory.state[:] = 0.0
             before, bout, mixed = math.inf, AFTER, True
-    return Outcome(best.x, best.residual, best.worst, sweeps, steps)
+    return Outcome(best, least, where, sweeps, steps)
 
 
 def _sweeps_left(before: float, e: float, done: int, tol: float) -> float:
