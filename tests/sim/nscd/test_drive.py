@@ -56,8 +56,11 @@ def test_bodies_that_overlap_are_refused_with_their_names_and_how_deep():
         run(two(0.15), 0.1)
 
 
-def test_or_separated():
-    history = run(two(0.15, gravity=(0.0, 0.0, 0.0)), 0.1, overlap="separate")
+def test_or_separated_and_told_by_how_much():
+    with pytest.warns(
+        TamisWarning, match=r'"left" and "right" overlap by 0.05 m .*; 2 bodies were moved .*, by 0.025 m'
+    ):
+        history = run(two(0.15, gravity=(0.0, 0.0, 0.0)), 0.1, overlap="separate")
     x = history.x[-1, :, 0]
     assert x[1] - x[0] == pytest.approx(0.2, abs=1e-6) and x.sum() == pytest.approx(0.15, abs=1e-9)
 

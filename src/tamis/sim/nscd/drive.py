@@ -150,24 +150,38 @@ def _found(model: Model, x: Array, q: Array, meet: Any, margin: float, room: Scr
 
 def _at_rest(scene: Scene, model: Model, state: State, room: Scratch, size: float, overlap: str) -> Scratch:
     """Refuse or separate bodies that overlap at the start; return room that was enough."""
+    start, fault = state.x.copy(), ""
     for _ in range(_ROUNDS):
         room, n = _found(model, state.x, state.q, model.laws.meet, MARGIN * size, room)
         gaps = room.found.gap[:n]
         if n == 0 or gaps.min() >= -OVERLAP * size:
+            if fault:
+                _tell_of_separation(scene, fault, np.linalg.norm(state.x - start, axis=1))
             return room
-        if overlap == "refuse":
+        if not fault:
             k = int(gaps.argmin())
             one, other = (scene.bodies[i].name for i in _pair(model, room, k))
             deep = len({tuple(_pair(model, room, int(i))) for i in np.flatnonzero(gaps < -OVERLAP * size)})
             more = f" ({deep} pairs overlap)" if deep > 1 else ""
+            fault = f'bodies "{one}" and "{other}" overlap by {-gaps[k]:.3g} m at the start{more}'
+        if overlap == "refuse":
             raise StudyError(
-                f'bodies "{one}" and "{other}" overlap by {-gaps[k]:.3g} m at the start{more}; move them apart, or let '
-                'overlap="separate" push them apart by the smallest displacement'
+                f'{fault}; move them apart, or let overlap="separate" push them apart by the smallest displacement'
             )
         _separate(model, state, room, n)
     raise StudyError(
         f"bodies still overlap by {-gaps.min():.3g} m after {_ROUNDS} rounds of pushing them apart: there is no room "
         "for all of them; give them more"
+    )
+
+
+def _tell_of_separation(scene: Scene, fault: str, moved: Array) -> None:
+    furthest = int(moved.argmax())
+    warnings.warn(
+        f"{fault}; {np.count_nonzero(moved)} bodies were moved to separate them, "
+        f"{scene.bodies[furthest].name} furthest, by {moved[furthest]:.3g} m",
+        TamisWarning,
+        stacklevel=4,
     )
 
 
