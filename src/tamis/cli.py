@@ -405,6 +405,7 @@ def next_(arguments: argparse.Namespace) -> int:
 def sim(arguments: argparse.Namespace) -> int:
     """List, describe or run simulators."""
     from tamis.simulation import builtins, find
+    from tamis.summary import print_ports, tell_of_compiling
     from tamis.terminal import say, table
 
     if (arguments.field and not arguments.storyboard) or (arguments.storyboard and not arguments.name):
@@ -417,7 +418,6 @@ def sim(arguments: argparse.Namespace) -> int:
     simulator = find(name, Path.cwd())
     if arguments.storyboard:
         from tamis.report.storyboard import write_storyboard
-        from tamis.summary import tell_of_compiling
 
         path, inputs = arguments.storyboard, _values(arguments.inputs)
         tell_of_compiling(simulator)
@@ -426,10 +426,7 @@ def sim(arguments: argparse.Namespace) -> int:
         return DONE
     if not arguments.inputs:
         say(f"{simulator.name} (version {simulator.version})\n{simulator.doc}\n")
-        ports = simulator.inputs.values()
-        table(("input", "default", "unit", "meaning"), [(p.name, p.default, p.unit, p.doc) for p in ports])
-        say()
-        table(("output", "unit", "meaning"), [(p.name, p.unit, p.doc) for p in simulator.outputs.values()])
+        print_ports(simulator)
         return DONE
     return _run_once(simulator, _values(arguments.inputs))
 
@@ -467,6 +464,8 @@ def _values(pairs: Sequence[str]) -> dict[str, float | str]:
         key, equals, value = pair.partition("=")
         if not equals:
             raise StudyError(f'"{key}": expected key=value')
+        if key in values:
+            raise StudyError(f'"{key}" is given twice')
         try:
             values[key] = float(value)
         except ValueError:
@@ -478,10 +477,14 @@ def _run_once(simulator: Any, inputs: dict[str, float | str]) -> int:
     import tempfile
     import time
 
-    from tamis.simulation import explained
+    from tamis.simulation import complete, explained
     from tamis.summary import print_outputs, tell_of_compiling
     from tamis.terminal import duration, say
 
+    try:
+        complete(simulator, inputs)
+    except SimulationError as error:  # out of bounds: in a campaign a failure, here a wrong request
+        raise StudyError(str(error)) from None
     tell_of_compiling(simulator)
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as scratch:

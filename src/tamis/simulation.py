@@ -128,7 +128,7 @@ def _checked(simulator: Simulator, port: Port, value: Value | None) -> Value:
 
 
 def _not_whole(where: str, value: float, port: Port) -> str:
-    return f"{where} is a whole number because its default is {port.default}; found {value:g}. Write {port.default}.0"
+    return f"{where} is a whole number, as its default {port.default} is; found {value:g}"
 
 
 class FunctionSimulator:

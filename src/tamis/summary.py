@@ -146,6 +146,16 @@ def shown(path: Path) -> str:
         return str(path)
 
 
+def print_ports(simulator: Simulator) -> None:
+    """Print what a simulator takes and gives."""
+    ports = simulator.inputs.values()
+    spans = ["" if p.bounds is None else f"{p.bounds[0]:g} to {p.bounds[1]:g}" for p in ports]
+    rows = [(p.name, p.default, span, p.unit, p.doc) for p, span in zip(ports, spans, strict=True)]
+    table(("input", "default", "bounds", "unit", "meaning"), rows)
+    say()
+    table(("output", "unit", "meaning"), [(p.name, p.unit, p.doc) for p in simulator.outputs.values()])
+
+
 def print_outputs(simulator: Simulator, outputs: Outputs) -> None:
     """Print what one run gave, short arrays in full."""
     rows = []

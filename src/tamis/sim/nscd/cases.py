@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tamis.errors import StudyError
+from tamis.errors import SimulationError
 from tamis.sim.common.shapes import Box, Convex, HalfSpace, Sphere
 from tamis.sim.nscd.scene import Body, Law, Part, Scene, about, product
 from tamis.types import Array
@@ -61,7 +61,7 @@ def rocking(*, width: float, height: float, tilt: float, mu: float = 2.0, depth:
     """A block on its corner, tilted by ``tilt`` degrees about the y axis and let go (Housner 1963)."""
     angle = math.radians(tilt)
     if not 0.0 < angle < math.atan2(width, height):
-        raise StudyError(
+        raise SimulationError(
             f"the block rocks if tilted by 0 to {math.degrees(math.atan2(width, height)):.3g} degrees; found {tilt:g}"
         )
     # the corner (width/2, -height/2) of the section rests at the origin

@@ -26,6 +26,7 @@ TOUCH = 1e-8  # of the same: nearer than that is touching
 OVERLAP = 1e-6  # of the same: deeper than that at the start is a mistake, not round-off
 _CHUNK = 256
 _ROUNDS = 100
+_LOOKS = 200
 
 
 def run(
@@ -61,7 +62,7 @@ def run(
     progress
         Called with the steps done and all steps.
     """
-    _check_request(duration, h, theta, tol, overlap)
+    _check_request(duration, h, theta, tol, record, overlap)
     steps = math.ceil(duration / h - 1e-9)
     h = duration / steps  # the end is where it was asked for
     every = 1 if record is None else max(1, round(record / h))
@@ -110,7 +111,9 @@ def smallest(model: Model) -> float:
     return float(finite.min()) if finite.size else 1.0
 
 
-def _check_request(duration: float, h: float, theta: float, tol: float, overlap: str) -> None:
+def _check_request(
+    duration: float, h: float, theta: float, tol: float, record: float | None, overlap: str
+) -> None:
     if not (math.isfinite(duration) and duration > 0.0 and math.isfinite(h) and 0.0 < h <= duration):
         raise StudyError(
             f"expected 0 < h <= duration, both finite; found h = {h} s and duration = {duration} s"
@@ -119,6 +122,10 @@ def _check_request(duration: float, h: float, theta: float, tol: float, overlap:
         raise StudyError(f"theta must lie between 1/2 (exact books) and 1 (most damping), found {theta}")
     if not 1e-14 <= tol < 1.0:
         raise StudyError(f"tol, the residual allowed in a step, must lie between 1e-14 and 1, found {tol}")
+    if record is not None and not (math.isfinite(record) and record > 0.0):
+        raise StudyError(
+            f"record, the time between recorded instants, must be positive and finite, found {record}"
+        )
     if overlap not in ("refuse", "separate"):
         raise StudyError(f'overlap is "refuse" or "separate", found "{overlap}"')
 
@@ -229,7 +236,8 @@ def _tell(
         one, other = (scene.bodies[i].name for i in steps.worst[worst])
         warnings.warn(
             f"the contact problem was not solved to the end in {failed.size} of {len(steps.status)} steps; the "
-            f"largest residual is {steps.residual[worst]:.2g}, at t = {h * (worst + 1):g} s between {one} and {other}",
+            f"largest residual is {steps.residual[worst]:.2g}, at t = {h * (worst + 1):g} s between {one} and {other}: "
+            "look there for extreme mass ratios or bodies pressed together, or allow more with tol",
             TamisWarning,
             stacklevel=3,
         )
@@ -250,16 +258,19 @@ def _tell(
         pair = f"{scene.laws[law].one} and {scene.laws[law].other}"
         warnings.warn(
             f"contacts have created {gain:.3g} J, {gain / scale:.2g} of the initial energy, most of it between {pair}: "
-            "Newton's restitution together with friction can do that; see energy_gain",
+            "Newton's restitution with friction can do that (see energy_gain, or ledger.gain); a smaller e gains less",
             TamisWarning,
             stacklevel=3,
         )
 
 
 def _tell_of_lawless(scene: Scene, model: Model, kept: Record, room: Scratch, size: float) -> None:
-    """Say once which groups touch, at the start or at the end, and have no law."""
+    """Say once which groups touch and have no law; some hundred recorded instants are looked at."""
+    if model.laws.meet.all():
+        return
     said = set()
-    for instant in (0, -1):
+    instants = len(kept.track.x)
+    for instant in np.unique(np.linspace(0, instants - 1, min(instants, _LOOKS)).astype(int)):
         room, n = _found(
             model, kept.track.x[instant], kept.track.q[instant], ~model.laws.meet, OVERLAP * size, room
         )

@@ -20,7 +20,7 @@ from tamis.types import Array
 Indices = NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Contacts:
     """Contacts of the recorded instants, one row each; the impulse acts on the second body, minus it on the first."""
 
@@ -30,8 +30,14 @@ class Contacts:
     impulse: Array  # (c, 3) N s over the step that ends at the instant, in space axes
     gap: Array  # (c,) m
 
+    def of(self, body: str) -> tuple[Indices, Array]:
+        """Return the rows in which a body takes part, and the impulses (rows, 3) that act on it."""
+        one, other = np.array(self.bodies, dtype=object).reshape(-1, 2).T
+        rows = np.flatnonzero((one == body) | (other == body))
+        return rows, np.where((other == body)[rows, None], self.impulse[rows], -self.impulse[rows])
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Ledger:
     """Where the energy is and where it went, in J; rows are instants, columns of the works are laws.
 
@@ -62,7 +68,7 @@ class Ledger:
         return float(np.abs(rest - rest[0]).max()) / self.scale
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Solver:
     """What the contact problem cost, one row a step."""
 
@@ -75,7 +81,7 @@ class Solver:
     ]  # bodies of the contact with the largest residual, empty without contacts
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class History:
     """A run: instants, poses of all bodies, ledger, contacts and what the solver did."""
 
@@ -89,6 +95,10 @@ class History:
     solver: Solver
     frames: Frames
     digest: str  # hash of the final state
+
+    def __repr__(self) -> str:
+        bodies, steps = len(self.scene.bodies), len(self.solver.residual)
+        return f"History({bodies} bodies, {self.times[-1]:g} s in {steps} steps, {len(self.times)} instants recorded)"
 
     @classmethod
     def of(

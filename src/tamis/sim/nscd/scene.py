@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from tamis.errors import StudyError, nearest
-from tamis.sim.common.shapes import HalfSpace, Ring, Shape, mass_of
+from tamis.sim.common.shapes import HalfSpace, Ring, Shape, hull_of, mass_of
 from tamis.types import Array
 
 Triple = tuple[float, float, float]
@@ -47,6 +47,32 @@ def about(axis: Sequence[float], degrees: float) -> Quaternion:
     return (math.cos(half), x, y, z)
 
 
+def _numbers(where: str, what: str, value: Any, size: int) -> tuple[float, ...]:
+    """Return so many finite numbers, or say what is there instead."""
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        array = np.empty(0)
+    if array.shape != (size,) or not np.isfinite(array).all():
+        raise StudyError(f"{where}: {what} must be {size} finite numbers, found {value!r}")
+    return tuple(array.tolist())
+
+
+def _number(where: str, what: str, value: Any) -> float:
+    if isinstance(value, (int, float, np.number)) and not isinstance(value, bool):
+        return float(value)
+    raise StudyError(f"{where}: {what} must be a number, found {value!r}")
+
+
+def _listed(where: str, what: str, values: Any, kind: type) -> tuple[Any, ...]:
+    """Return the entries of a list whose entries are all of one kind."""
+    entries = tuple(values) if isinstance(values, Iterable) and not isinstance(values, str) else (values,)
+    for entry in entries:
+        if not isinstance(entry, kind) or entries == (values,):
+            raise StudyError(f"{where}: {what} must be a list of {kind.__name__}(...), found {entry!r}")
+    return entries
+
+
 @dataclass(frozen=True)
 class Part:
     """One shape of a body: the group whose laws it obeys, and its place in the body's frame."""
@@ -57,13 +83,16 @@ class Part:
     turn: Quaternion = _UPRIGHT
 
     def __post_init__(self) -> None:
-        for what, size in (("centre", 3), ("turn", 4)):
-            value = np.asarray(getattr(self, what), dtype=np.float64)
-            if value.shape != (size,) or not np.isfinite(value).all() or (what == "turn" and not value.any()):
-                raise StudyError(
-                    f"part of group {self.group}: {what} must be {size} finite numbers, a turn not all of them zero; "
-                    f"found {getattr(self, what)}"
-                )
+        if not isinstance(self.group, str):
+            raise StudyError(f"a group is a name, found {self.group!r}")
+        where = f"part of group {self.group}"
+        if not isinstance(self.shape, Shape):
+            raise StudyError(f"{where}: expected a shape, such as Box((1.0, 1.0, 1.0)), found {self.shape!r}")
+        hull_of(self.shape)  # refuses points without a volume here, where they are given
+        object.__setattr__(self, "centre", _numbers(where, "centre", self.centre, 3))
+        object.__setattr__(self, "turn", _numbers(where, "turn", self.turn, 4))
+        if not any(self.turn):
+            raise StudyError(f"{where}: turn is a quaternion other than zero")
 
 
 @dataclass(frozen=True)
@@ -90,7 +119,7 @@ class Motion:
         ):
             raise StudyError(
                 "a prescribed motion needs rising times and three numbers of velocity (and of spin) for each; found "
-                f"{len(known)} times, velocity of shape {velocity.shape}, spin of shape {spin.shape}"
+                f"times {known.tolist()}, velocity of shape {velocity.shape}, spin of shape {spin.shape}"
             )
         table = np.hstack([velocity, spin])
         if not (np.isfinite(table).all() and np.isfinite(known).all()):
@@ -122,24 +151,18 @@ class Body:
     motion: Motion | None = None
 
     def __post_init__(self) -> None:
-        listed = self.parts if isinstance(self.parts, Sequence) else (self.parts,)
-        for part in listed:
-            if not isinstance(part, Part) or listed is not self.parts:
-                raise StudyError(
-                    f'body "{self.name}": parts must be a list of Part(shape, ...), found {type(part).__name__}'
-                )
-        object.__setattr__(self, "parts", tuple(listed))
+        if not isinstance(self.name, str):
+            raise StudyError(f"a body needs a name, found {self.name!r}")
+        where = f'body "{self.name}"'
+        object.__setattr__(self, "parts", _listed(where, "parts", self.parts, Part))
         for what in ("position", "velocity", "spin", "force", "torque", "orientation"):
-            value = np.asarray(getattr(self, what), dtype=np.float64)
-            if value.shape != ((4,) if what == "orientation" else (3,)) or not np.isfinite(value).all():
-                raise StudyError(
-                    f'body "{self.name}": {what} must be finite numbers, found {getattr(self, what)}'
-                )
-            object.__setattr__(self, what, tuple(value.tolist()))
+            size = 4 if what == "orientation" else 3
+            object.__setattr__(self, what, _numbers(where, what, getattr(self, what), size))
         if math.hypot(*self.orientation) == 0.0:
             raise StudyError(f'body "{self.name}": the orientation is a quaternion other than zero')
         if self.fixed and (self.motion is not None or any((*self.velocity, *self.spin))):
-            raise StudyError(f'body "{self.name}" is fixed and yet has a velocity; leave out one of the two')
+            what = "a velocity" if self.motion is None else "a motion"
+            raise StudyError(f'body "{self.name}" is fixed and yet has {what}; leave out one of the two')
         if self.motion is not None and any((*self.velocity, *self.spin)):
             raise StudyError(f'body "{self.name}" has a motion and yet a velocity; leave out one of the two')
         if self.responds:
@@ -148,7 +171,7 @@ class Body:
     def _check_mass(self) -> None:
         for what in ("mass", "density"):
             value = getattr(self, what)
-            if value is not None and not (math.isfinite(value) and value > 0.0):
+            if value is not None and not 0.0 < _number(f'body "{self.name}"', what, value) < math.inf:
                 raise StudyError(f'body "{self.name}": {what} must be positive and finite, found {value}')
         if (self.mass is None) == (self.density is None):
             given = "neither" if self.mass is None else "both"
@@ -214,14 +237,11 @@ class Law:
     e: float = 0.0
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.mu) and self.mu >= 0.0):
-            raise StudyError(
-                f"law of {self.one} and {self.other}: mu must be zero or positive, found {self.mu}"
-            )
-        if not 0.0 <= self.e <= 1.0:
-            raise StudyError(
-                f"law of {self.one} and {self.other}: e must lie between 0 and 1, found {self.e}"
-            )
+        where = f"law of {self.one} and {self.other}"
+        if not 0.0 <= _number(where, "mu", self.mu) < math.inf:
+            raise StudyError(f"{where}: mu must be zero or positive and finite, found {self.mu}")
+        if not 0.0 <= _number(where, "e", self.e) <= 1.0:
+            raise StudyError(f"{where}: e must lie between 0 and 1, found {self.e}")
 
 
 @dataclass(frozen=True)
@@ -234,9 +254,10 @@ class Scene:
     groups: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        bodies = tuple(sorted(self.bodies, key=lambda body: body.name))
+        listed = _listed("scene", "bodies", self.bodies, Body)
+        bodies = tuple(sorted(listed, key=lambda body: str(body.name)))
         object.__setattr__(self, "bodies", bodies)  # so that the order of listing cannot change a result
-        object.__setattr__(self, "laws", tuple(self.laws))
+        object.__setattr__(self, "laws", _listed("scene", "laws", self.laws, Law))
         if not bodies:
             raise StudyError("a scene needs at least one body")
         names = [body.name for body in bodies]
@@ -245,8 +266,7 @@ class Scene:
         )
         if twice:
             raise StudyError(f"two bodies have the same name: {', '.join(twice)}")
-        if not np.isfinite(np.asarray(self.gravity, dtype=np.float64)).all():
-            raise StudyError(f"gravity must be three finite numbers, found {self.gravity}")
+        object.__setattr__(self, "gravity", _numbers("scene", "gravity", self.gravity, 3))
         groups = tuple(sorted({part.group for body in bodies for part in body.parts}))
         object.__setattr__(self, "groups", groups)
         seen = set()
