@@ -141,6 +141,11 @@ def test_without_inputs_the_defaults_are_drawn_and_a_field_colours(model, capsys
     assert 'no field "sped"; did you mean "speed [m/s]"?' in capsys.readouterr().err
 
 
+def test_the_title_gives_inputs_with_units_and_whole_numbers_as_such(model):
+    assert main(["sim", "model.py:ball", "h=2", "n=10", "--storyboard", "a.svg"]) == 0
+    assert "model.py:ball: h = 2 m, n = 10<" in (model / "a.svg").read_text()
+
+
 def test_what_is_over_in_a_moment_is_shown_in_slow_motion(model):
     assert main(["sim", "model.py:ball", "n=10", "--storyboard", "a.svg"]) == 0
     text = (model / "a.svg").read_text()

@@ -15,9 +15,8 @@ from scipy.spatial.transform import Rotation
 
 from tamis.errors import StudyError
 from tamis.replays import Replay, Shape
+from tamis.report.camera import FRONT
 from tamis.report.solids import (
-    CAMERA,
-    ELEVATION,
     Solid,
     floor,
     hull,
@@ -81,12 +80,12 @@ def corners(figure: Figure, frame: int) -> Array:
 def nearest_by_rays(parts: list[Solid], poses: Array, at: Array) -> Array:
     """Return which box a line of sight meets first at each point of the picture, -1 for none; exact."""
     turn = rotations(poses[:, 3:].astype(float))
-    start = at @ CAMERA[:2] + 100.0 * CAMERA[2]  # far on the viewer's side
+    start = at @ FRONT[:2] + 100.0 * FRONT[2]  # far on the viewer's side
     first = np.full(len(at), np.inf)
     found = np.full(len(at), -1)
     for i, part in enumerate(parts):
         origin = (start - poses[i, :3]) @ turn[i]
-        way = -CAMERA[2] @ turn[i]
+        way = -FRONT[2] @ turn[i]
         half = part.points.max(axis=0)
         with np.errstate(divide="ignore"):
             enter, leave = np.sort([(-half - origin) / way, (half - origin) / way], axis=0)
@@ -98,7 +97,7 @@ def nearest_by_rays(parts: list[Solid], poses: Array, at: Array) -> Array:
 
 def painted_last(parts: list[Solid], poses: Array, sequence: list[int], at: Array) -> Array:
     """Return which box is painted last at each point of the picture."""
-    seen = look(parts, poses)
+    seen = look(parts, poses, FRONT)
     found = np.full(len(at), -1)
     for i in sequence:
         outline = hull(seen.points[i, :, :2])
@@ -128,7 +127,7 @@ def plank_and_blocks() -> tuple[list[Shape], Array]:
 def test_the_painted_picture_is_what_rays_of_sight_meet(scene) -> None:
     shapes, poses = scene()
     parts = [solid(shape) for shape in shapes]
-    seen = look(parts, poses)
+    seen = look(parts, poses, FRONT)
     low, high = seen.low.min(axis=0)[:2], seen.high.max(axis=0)[:2]
     at = RNG.uniform(low, high, size=(4000, 2))
     truth = nearest_by_rays(parts, poses, at)
@@ -147,9 +146,9 @@ def test_shapes_of_other_kinds_rest_on_each_other_in_order() -> None:
     ]
     places = np.array([[0, 0, 0.05], [-1.3, 0.1, 0.3], [0.0, 0.1, 0.3], [-0.6, 0.1, 0.45]])
     parts = [solid(shape) for shape in shapes]
-    assert order(parts, look(parts, posed(places)))[0] == 0
+    assert order(parts, look(parts, posed(places), FRONT))[0] == 0
     places[1:, 2] = [-0.2, -0.2, -0.35]  # hanging below it
-    assert order(parts, look(parts, posed(places)))[-1] == 0
+    assert order(parts, look(parts, posed(places), FRONT))[-1] == 0
 
 
 def test_a_ring_of_shapes_that_hide_each_other_is_cut() -> None:
@@ -159,15 +158,15 @@ def test_a_ring_of_shapes_that_hide_each_other_is_cut() -> None:
     )  # a triangle of planks in the plane of the picture, each with one end over the next
     for k in range(3):
         around = Rotation.from_euler("z", 120 * k, degrees=True)
-        x, y, z, w = (Rotation.from_matrix(CAMERA.T) * around * Rotation.from_euler("y", -0.2)).as_quat()
-        places.append(CAMERA.T @ around.apply([0.0, -0.3, 0.0]))
+        x, y, z, w = (Rotation.from_matrix(FRONT.T) * around * Rotation.from_euler("y", -0.2)).as_quat()
+        places.append(FRONT.T @ around.apply([0.0, -0.3, 0.0]))
         turned.append([w, x, y, z])
     parts = [solid(Shape("box", (1.6, 0.1, 0.05)))] * 3
-    seen = look(parts, posed(np.array(places), np.array(turned)))
+    seen = look(parts, posed(np.array(places), np.array(turned)), FRONT)
     ends = seen.points[..., 2].max(axis=1)
     np.testing.assert_allclose(ends, ends[0], rtol=1e-6)  # none is nearer than the others; single precision
     pairs = [
-        order(parts[:2], look(parts[:2], posed(np.array(places)[[a, b]], np.array(turned)[[a, b]])))
+        order(parts[:2], look(parts[:2], posed(np.array(places)[[a, b]], np.array(turned)[[a, b]]), FRONT))
         for a, b in ((0, 1), (1, 2), (2, 0))
     ]
     assert pairs == [[1, 0]] * 3
@@ -180,7 +179,7 @@ def test_a_bar_through_a_plate_is_seen_on_both_sides_and_the_hole_on_the_plate()
     assert len(bar) == 20 and sum(len(part.faces) - 32 for part in bar) == 2  # the two ends are kept
     parts = [solid(Shape("box", (0.5, 0.2, 0.5))), solid(Shape("ring", (0.1,))), *bar]
     turned = np.array([UP, *[across] * 21])
-    sequence = order(parts, look(parts, posed(np.zeros((22, 3)), turned)))
+    sequence = order(parts, look(parts, posed(np.zeros((22, 3)), turned), FRONT))
     plate = sequence.index(0)
     assert sequence.index(1) > plate
     y = np.array([rotations(across)[1] @ part.points.mean(axis=0) for part in bar])
@@ -190,7 +189,7 @@ def test_a_bar_through_a_plate_is_seen_on_both_sides_and_the_hole_on_the_plate()
 
 def test_a_crowd_is_painted_by_depth() -> None:
     parts = [solid(Shape("sphere", (0.1,)))] * 4100
-    seen = look(parts, posed(RNG.uniform(size=(4100, 3))))
+    seen = look(parts, posed(RNG.uniform(size=(4100, 3))), FRONT)
     np.testing.assert_array_equal(order(parts, seen), np.argsort(seen.points[:, 0, 2]))
 
 
@@ -198,10 +197,10 @@ def test_a_crowd_is_painted_by_depth() -> None:
 
 
 def test_the_camera_sees_x_to_the_right_and_z_up() -> None:
-    np.testing.assert_allclose(CAMERA @ CAMERA.T, np.eye(3), atol=1e-15)  # a rotation, to round-off
-    assert np.linalg.det(CAMERA) > 0
-    assert CAMERA[0, 0] > 0.9 and CAMERA[0, 2] == 0 and CAMERA[1, 2] > 0.9
-    assert CAMERA[2, 1] < 0 < CAMERA[2, 2]  # from the front and above
+    np.testing.assert_allclose(FRONT @ FRONT.T, np.eye(3), atol=1e-15)  # a rotation, to round-off
+    assert np.linalg.det(FRONT) > 0
+    assert FRONT[0, 0] > 0.9 and FRONT[0, 2] == 0 and FRONT[1, 2] > 0.9
+    assert FRONT[2, 1] < 0 < FRONT[2, 2]  # from the front and above
 
 
 def test_quaternions_turn_as_they_say() -> None:
@@ -232,13 +231,13 @@ def test_half_spaces_cut_each_other_and_show_their_free_side_only() -> None:
     around = np.array([[-1.0, -1, 0], [1, 1, 1]])
     ground = floor(posed(np.zeros(3))[0])
     wall_at_0 = floor(posed(np.zeros(3), quaternion((0, 1, 0), np.pi / 2))[0])  # free where x > 0
-    whole, half = piece(ground, around, 0.5, []), piece(ground, around, 0.5, [wall_at_0])
+    whole, half = piece(ground, around, 0.5, [], FRONT), piece(ground, around, 0.5, [wall_at_0], FRONT)
     assert whole is not None and half is not None
-    np.testing.assert_allclose(np.ptp(whole @ [1, 0]), 3 * (CAMERA[0, 0] + CAMERA[0, 1]))
-    np.testing.assert_allclose(np.ptp(half @ [1, 0]), 1.5 * CAMERA[0, 0] + 3 * CAMERA[0, 1])
-    assert piece(wall_at_0, around, 0.5, []) is not None
+    np.testing.assert_allclose(np.ptp(whole @ [1, 0]), 3 * (FRONT[0, 0] + FRONT[0, 1]))
+    np.testing.assert_allclose(np.ptp(half @ [1, 0]), 1.5 * FRONT[0, 0] + 3 * FRONT[0, 1])
+    assert piece(wall_at_0, around, 0.5, [], FRONT) is not None
     ceiling = floor(posed(np.zeros(3), quaternion((1, 0, 0), np.pi))[0])
-    assert piece(ceiling, around, 0.5, []) is None
+    assert piece(ceiling, around, 0.5, [], FRONT) is None
 
 
 # the figure
@@ -282,8 +281,8 @@ def test_a_fall_of_one_metre_is_one_metre_seen_from_above() -> None:
     tops = [path.vertices.mean(axis=0) for k in (0, 5) for path in polygons(figure, k).get_paths()[-1:]]
     drop = tops[1] - tops[0]
     # single precision of poses around 1 m leaves some 1e-7
-    np.testing.assert_allclose(drop, [0.2, 0, -1.0] @ CAMERA[:2].T, atol=1e-6)
-    assert abs(CAMERA[1, 2] - np.cos(ELEVATION)) < 1e-15
+    np.testing.assert_allclose(drop, [0.2, 0, -1.0] @ FRONT[:2].T, atol=1e-6)
+    assert abs(FRONT[1, 2] - np.cos(np.radians(20))) < 1e-15
 
 
 def test_what_is_drawn_of_a_box_on_the_ground() -> None:
@@ -325,6 +324,9 @@ def test_groups_have_the_colours_of_the_legend() -> None:
     figure = storyboard(still(many, posed(np.arange(36.0).reshape(12, 3))), "groups")
     assert figure.legends[0].get_texts()[-1].get_text() == "and 3 more"
     assert not storyboard(falling_box(), "one group").legends
+    two = [Shape("sphere", (0.1,), group) for group in ("ground", "default")]
+    figure = storyboard(still(two, posed(np.arange(6.0).reshape(2, 3))), "groups")
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["ground", "bodies"]
 
 
 def test_a_field_colours_and_has_a_bar() -> None:

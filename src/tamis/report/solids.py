@@ -22,22 +22,12 @@ from numpy.typing import NDArray
 from tamis.replays import Shape
 from tamis.types import Array
 
-AZIMUTH, ELEVATION = math.radians(25.0), math.radians(20.0)
 LIGHT = np.array([-0.42, 0.66, 0.62])  # in the camera's axes: from above, the left and behind the viewer
 SIDES = 32  # of a circle
 ORDERED = 4000  # shapes; above, the depth of centres has to do
 _CHUNK = 20_000  # pairs tested at a time
 _INK = 0.45  # outlines are that dark
 _CLEAR = (0.0, 0.0, 0.0, 0.0)
-
-
-def _camera() -> Array:
-    """Return the world's axes to the camera's: right (mostly x), up (mostly z), towards the viewer."""
-    ca, sa, ce, se = math.cos(AZIMUTH), math.sin(AZIMUTH), math.cos(ELEVATION), math.sin(ELEVATION)
-    return np.array([[ca, sa, 0.0], [-sa * se, ca * se, ce], [sa * ce, -ca * ce, se]])
-
-
-CAMERA = _camera()
 
 
 @dataclass(frozen=True)
@@ -147,10 +137,10 @@ class Seen(NamedTuple):
     high: Array
 
 
-def look(solids: Sequence[Solid], poses: NDArray[np.float32]) -> Seen:
-    """Turn solids (b) with poses (b, 7) into the camera's axes."""
-    turn = CAMERA @ rotations(poses[:, 3:].astype(np.float64))
-    centre = poses[:, :3].astype(np.float64) @ CAMERA.T
+def look(solids: Sequence[Solid], poses: NDArray[np.float32], camera: Array) -> Seen:
+    """Turn solids (b) with poses (b, 7) into the axes of a camera, see `tamis.report.camera`."""
+    turn = camera @ rotations(poses[:, 3:].astype(np.float64))
+    centre = poses[:, :3].astype(np.float64) @ camera.T
     points = _padded([s.points for s in solids]) @ np.swapaxes(turn, 1, 2) + centre[:, None]
     thick = np.array([s.radius for s in solids])[:, None]
     return Seen(turn, points, points.min(axis=1) - thick, points.max(axis=1) + thick)
@@ -339,28 +329,30 @@ def floor(pose: NDArray[np.float32]) -> Floor:
     return Floor(pose[:3].astype(np.float64), np.array([first, np.cross(normal, first)]), normal)
 
 
-def piece(surface: Floor, around: Array, margin: float, others: Sequence[Floor]) -> Array | None:
+def piece(
+    surface: Floor, around: Array, margin: float, others: Sequence[Floor], camera: Array
+) -> Array | None:
     """Return the picture (k, 2) of a surface below some world points and a margin around, cut by other half-spaces.
 
     None if it is seen from its solid side.
     """
-    if CAMERA[2] @ surface.normal < 1e-3:
+    if camera[2] @ surface.normal < 1e-3:
         return None
     flat = (around - surface.origin) @ surface.basis.T
     low, high = flat.min(axis=0) - margin, flat.max(axis=0) + margin
     corners = surface.origin + (low + (_RECTANGLE + 0.5) * (high - low)) @ surface.basis
     for other in others:
         corners = _cut(corners, other)
-    return corners @ CAMERA[:2].T if len(corners) else None
+    return corners @ camera[:2].T if len(corners) else None
 
 
-def shadow(part: Solid, points: Array, surface: Floor) -> Array:
+def shadow(part: Solid, points: Array, surface: Floor, camera: Array) -> Array:
     """Return the picture of a solid's shadow on a surface lit along its normal, given the solid's corners."""
-    world = points @ CAMERA - surface.origin
+    world = points @ camera - surface.origin
     flat = world @ surface.basis.T
     if part.radius:
         flat = (flat[:, None] + part.radius * _CIRCLE).reshape(-1, 2)
-    return np.asarray((surface.origin + hull(flat) @ surface.basis) @ CAMERA[:2].T)
+    return np.asarray((surface.origin + hull(flat) @ surface.basis) @ camera[:2].T)
 
 
 def _cut(polygon: Array, surface: Floor) -> Array:

@@ -1,8 +1,9 @@
 """Six instants of a replay in one picture, so that one can look.
 
 One camera for all frames, fitted to everything the shapes do, so that frames compare and lengths can be measured with
-the scale bar. Colours are groups, or a field; what has moved since the first frame is stronger and has a dark rim,
-because in a wall of three hundred blocks the eye does not find the five that fell.
+the scale bar; it stands where most of what moves is seen. Colours are groups, or a field; what has moved since the
+first frame is stronger and has a dark rim, because in a wall of three hundred blocks the eye does not find the five
+that fell.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from numpy.typing import NDArray
 from tamis.errors import StudyError, nearest
 from tamis.files import replacing
 from tamis.replays import Replay, Replayable, without_replay
+from tamis.report.camera import FRAME, best_view
 from tamis.report.solids import (
-    CAMERA,
     Floor,
     Pen,
     Polygon,
@@ -54,17 +55,17 @@ from tamis.report.style import (
     styled,
     to_svg,
 )
-from tamis.simulation import Simulator, explained
-from tamis.types import Array, Inputs
+from tamis.simulation import Port, Simulator, explained
+from tamis.types import Array, Inputs, Value
 
 FRAMES = 6
 SUFFIXES = (".png", ".svg", ".pdf")
 _FPS = 100.0
 _FEWEST, _SLOW = 11, 50.0  # instants below which a replay is asked for again, with so many
 _LISTED = 10  # groups in the legend: two rows
+_UNNAMED = {"default": "bodies"}  # the group of bodies that were given none
 _MUCH = 0.1  # of its own size: a shape that moved that far is drawn stronger
 _EDGE, _GAP, _HEAD, _TITLE, _FOOT = 0.14, 0.14, 0.27, 0.42, 0.56  # inches
-_TALLEST, _FLATTEST = 1.3, 0.5  # height over width of a frame
 _GROUND, _SHADOW, _BORDER = "#e3e6e9", "#c9ced3", "#b4babf"
 _MAP = "viridis_r"  # what has little of a field is light
 _LYING = 0.7  # cosine of the steepest slope that shadows fall on
@@ -73,6 +74,7 @@ _LYING = 0.7  # cosine of the steepest slope that shadows fall on
 class _View(NamedTuple):
     """What all frames share."""
 
+    camera: Array
     low: Array  # (2,), corner of the picture in the camera's axes
     high: Array
     around: Array  # (8, 3), corners of a box around all that moves, below which half-spaces are drawn
@@ -96,7 +98,7 @@ def write_storyboard(
         span = float(replay.times[-1] - replay.times[0])
         if span > 0 and len(replay.times) < _FEWEST:  # over in a moment: look again in slow motion
             replay = simulator.replay(inputs, _SLOW / span)
-    given = ", ".join(f"{key} = {value}" for key, value in inputs.items())
+    given = ", ".join(_written(simulator.inputs[key], value) for key, value in inputs.items())
     figure = storyboard(replay, f"{name}: {given}" if given else name, field=field)
     figure.set_facecolor("white")
     with replacing(path) as stream:
@@ -105,6 +107,12 @@ def write_storyboard(
         else:
             figure.savefig(stream, format=path.suffix[1:].lower(), metadata={"CreationDate": None})
     return len(instants(replay.times)), span
+
+
+def _written(port: Port, value: Value) -> str:
+    number = int(value) if isinstance(port.default, int) else value  # the command line reads floats
+    shown = f"{number:g}" if isinstance(number, float) else str(number)
+    return f"{port.name} = {shown} {port.unit}".rstrip()
 
 
 def instants(times: Array, n: int = FRAMES) -> list[int]:
@@ -121,15 +129,17 @@ def storyboard(replay: Replay, title: str, columns: int = 3, field: str | None =
     shown = instants(replay.times)
     columns = min(columns, len(shown))
     rows = -(-len(shown) // columns)
-    view = _fitted(replay, solids, drawn)
+    moved = _moved(replay, dict(zip(drawn, (part.reach for part in solids), strict=True)))
+    now = np.ix_(shown, drawn)
+    camera = best_view(solids, replay.poses[now], moved[now], _floors(replay, 0))
+    view = _fitted(replay, solids, drawn, camera)
     width = (WIDTH - 2 * _EDGE - (columns - 1) * _GAP) / columns
-    height = width * float(np.clip(np.divide(*(view.high - view.low)[::-1]), _FLATTEST, _TALLEST))
+    height = width * float(np.clip(np.divide(*(view.high - view.low)[::-1]), *FRAME))
     scale = float(np.min(np.array([width, height]) / (view.high - view.low)))  # inches a metre
     figure = canvas(WIDTH, _TITLE + rows * (height + _HEAD) + _FOOT)
     _head(figure, title, field, moving=len(shown) > 1)
 
     colours, norm = _colours(replay, field)
-    moved = _moved(replay, dict(zip(drawn, (part.reach for part in solids), strict=True)))
     stamps = _stamps(replay.times[shown])
     middle, half = 0.5 * (view.low + view.high), 0.5 * np.array([width, height]) / scale
     (left, bottom), (right, top) = middle - half, middle + half
@@ -139,7 +149,7 @@ def storyboard(replay: Replay, title: str, columns: int = 3, field: str | None =
         ax = place(figure, *inches)
         ax.set(xlim=(left, right), ylim=(bottom, top))
         _frame(ax, stamps[k])
-        seen = look(solids, replay.poses[t, drawn])
+        seen = look(solids, replay.poses[t, drawn], camera)
         polygons = _ground(solids, seen, _floors(replay, t), view)
         for i in order(solids, seen):
             strong = moved[t, drawn[i]]
@@ -147,7 +157,7 @@ def storyboard(replay: Replay, title: str, columns: int = 3, field: str | None =
             corners = seen.points[i, : len(solids[i].points)]
             polygons += paint(solids[i], corners, seen.turn[i], colour, _pen(solids[i].reach * scale, strong))
         _add(ax, polygons)
-    _foot(figure, scale)
+    _foot(figure, scale, camera)
     if field is not None and norm is not None:
         _colour_bar(figure, field, norm)
     else:
@@ -179,7 +189,7 @@ def _solids(replay: Replay) -> tuple[list[int], list[Solid]]:
     return drawn, solids
 
 
-def _fitted(replay: Replay, solids: Sequence[Solid], drawn: Sequence[int]) -> _View:
+def _fitted(replay: Replay, solids: Sequence[Solid], drawn: Sequence[int], camera: Array) -> _View:
     """Fit the picture to all poses.
 
     A shape that never moves and is larger than twice the room of all that does is a backdrop: it may leave the picture.
@@ -196,9 +206,9 @@ def _fitted(replay: Replay, solids: Sequence[Solid], drawn: Sequence[int]) -> _V
     thick = np.array([part.radius for part in parts])[:, None]
     flat, world = [], []
     for now in poses[:, kept]:
-        seen = look(parts, now)
+        seen = look(parts, now, camera)
         flat += [seen.low[:, :2].min(axis=0), seen.high[:, :2].max(axis=0)]
-        points = seen.points @ CAMERA
+        points = seen.points @ camera
         world += [(points.min(axis=1) - thick).min(axis=0), (points.max(axis=1) + thick).max(axis=0)]
     low, high = np.min(world, axis=0), np.max(world, axis=0)
     around = np.array(
@@ -207,10 +217,10 @@ def _fitted(replay: Replay, solids: Sequence[Solid], drawn: Sequence[int]) -> _V
     floors = _floors(replay, 0)
     margin = (0.08 if len(floors) < 2 else 0.2) * float((high - low).max())  # walls of a box should meet
     for surface in floors:
-        ground = piece(surface, around, margin, [other for other in floors if other is not surface])
+        ground = piece(surface, around, margin, [other for other in floors if other is not surface], camera)
         flat += [] if ground is None else list(ground)
     pad = 0.03 * float(np.ptp(flat, axis=0).max())
-    return _View(np.min(flat, axis=0) - pad, np.max(flat, axis=0) + pad, around, margin)
+    return _View(camera, np.min(flat, axis=0) - pad, np.max(flat, axis=0) + pad, around, margin)
 
 
 def _floors(replay: Replay, t: int) -> list[Floor]:
@@ -221,14 +231,15 @@ def _ground(solids: Sequence[Solid], seen: Seen, floors: Sequence[Floor], view: 
     """Return the surfaces of half-spaces that are seen, and on those that lie rather than stand the shadows."""
     found = []
     for surface in floors:
-        ground = piece(surface, view.around, view.margin, [other for other in floors if other is not surface])
+        others = [other for other in floors if other is not surface]
+        ground = piece(surface, view.around, view.margin, others, view.camera)
         if ground is None:
             continue
         r, g, b = (c * (0.94 + 0.06 * float(surface.normal[2])) for c in to_rgb(_GROUND))
         found.append(Polygon(ground, (r, g, b, 1.0), (*to_rgb(_BORDER), 1.0), 0.5))
         if surface.normal[2] > _LYING:
             for part, points in zip(solids, seen.points, strict=True):
-                dark = shadow(part, points[: len(part.points)], surface)
+                dark = shadow(part, points[: len(part.points)], surface, view.camera)
                 found.append(Polygon(dark, (*to_rgb(_SHADOW), 1.0), (0.0, 0.0, 0.0, 0.0), 0.0))
     return found
 
@@ -318,7 +329,7 @@ def _head(figure: Figure, title: str, field: str | None, *, moving: bool) -> Non
         figure.text(_EDGE / WIDTH, 1 - 0.38 / tall, note, fontsize=7.0, color=FAINT)
 
 
-def _foot(figure: Figure, scale: float) -> None:
+def _foot(figure: Figure, scale: float, camera: Array) -> None:
     """Draw the scale bar and the directions; the unit of these axes is the inch."""
     wide, high = WIDTH - 2 * _EDGE, _FOOT - 0.12
     ax = place(figure, _EDGE, figure.get_size_inches()[1] - high - 0.04, wide, high)
@@ -328,15 +339,15 @@ def _foot(figure: Figure, scale: float) -> None:
     bar = length * scale
     ax.plot([0.02, 0.02 + bar], [0.1, 0.1], color=INK, lw=1.6, solid_capstyle="butt")
     ax.text(0.02 + 0.5 * bar, 0.15, f"{length:g} m", ha="center", va="bottom", fontsize=7.5)
-    x, y = bar + 0.35, 0.1
-    for name, (dx, dy) in zip("xyz", 0.24 * CAMERA[:2].T, strict=True):
+    x, y = bar + 0.4, 0.17
+    for name, (dx, dy) in zip("xyz", 0.2 * camera[:2].T, strict=True):
         arrow = {"arrowstyle": "-|>", "mutation_scale": 6, "lw": 0.7, "color": FAINT, "shrinkA": 0}
         ax.annotate("", (x + dx, y + dy), (x, y), arrowprops=arrow)
         ax.text(x + 1.3 * dx, y + 1.3 * dy, name, fontsize=7.0, color=FAINT, ha="center", va="center")
 
 
 def _legend(figure: Figure, replay: Replay) -> None:
-    named = {name: colour for name, colour in _groups(replay).items() if name}
+    named = {_UNNAMED.get(name, name): colour for name, colour in _groups(replay).items() if name}
     if len(named) < 2:
         return
     handles = [Patch(facecolor=c, label=fit(name, 0.85, 8.0)) for name, c in list(named.items())[:_LISTED]]
