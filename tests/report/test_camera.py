@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
+from itertools import combinations
 
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from tamis.replays import Shape
+from tamis.replays import Replay, Shape
+from tamis.report import storyboard as frames
 from tamis.report.camera import FRONT, VIEWS, best_view, camera
 from tamis.report.solids import Solid, floor, rotations, solid
 from tamis.types import Array
@@ -83,3 +86,17 @@ def test_the_choice_is_the_same_every_time_and_quick() -> None:
     first = best_view(solids, posed(places), moved, [])
     assert time.process_time() - start < 1.0  # some 0.1 s on one slow core
     assert best_view(solids, posed(places), moved, []) is first
+
+
+@pytest.mark.parametrize("k", range(len(VIEWS)))
+def test_the_directions_fit_below_the_frames_from_everywhere(k: int, monkeypatch) -> None:
+    monkeypatch.setattr(frames, "best_view", lambda *_: VIEWS[k])
+    figure = frames.storyboard(
+        Replay((Shape("box", (1, 1, 1)),), np.zeros(1), posed(np.zeros((1, 1, 3)))), "box"
+    )
+    FigureCanvasAgg(figure).draw()
+    frame, foot = figure.axes
+    assert [text.get_text() for text in foot.texts if len(text.get_text()) == 1] == ["x", "y", "z"]
+    boxes = [text.get_window_extent() for text in foot.texts if text.get_text()]
+    assert not any(a.overlaps(b) for a, b in combinations(boxes, 2))
+    assert all(box.y0 >= 0 and box.y1 <= frame.get_window_extent().y0 for box in boxes)

@@ -98,7 +98,7 @@ def write_storyboard(
         span = float(replay.times[-1] - replay.times[0])
         if span > 0 and len(replay.times) < _FEWEST:  # over in a moment: look again in slow motion
             replay = simulator.replay(inputs, _SLOW / span)
-    given = ", ".join(_written(simulator.inputs[key], value) for key, value in inputs.items())
+    given = ", ".join(f"{key} = {_written(value, simulator.inputs[key])}" for key, value in inputs.items())
     figure = storyboard(replay, f"{name}: {given}" if given else name, field=field)
     figure.set_facecolor("white")
     with replacing(path) as stream:
@@ -109,10 +109,10 @@ def write_storyboard(
     return len(instants(replay.times)), span
 
 
-def _written(port: Port, value: Value) -> str:
+def _written(value: Value, port: Port) -> str:
     number = int(value) if isinstance(port.default, int) else value  # the command line reads floats
     shown = f"{number:g}" if isinstance(number, float) else str(number)
-    return f"{port.name} = {shown} {port.unit}".rstrip()
+    return f"{shown} {port.unit}".rstrip()
 
 
 def instants(times: Array, n: int = FRAMES) -> list[int]:
