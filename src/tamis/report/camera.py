@@ -18,16 +18,7 @@ from tamis.report.solids import Floor, Solid, rotations
 from tamis.types import Array
 
 FRAME = (0.5, 1.3)  # least and greatest height over width of a frame
-_AZIMUTHS = (
-    25,
-    -25,
-    65,
-    -65,
-    115,
-    -115,
-    155,
-    -155,
-)  # from the front; never along the axes, where boxes look flat
+_AZIMUTHS = (25, -25, 65, -65, 115, -115, 155, -155)  # from the front; along an axis boxes look flat
 _ELEVATIONS = (20, 35)
 _GRAZED = 0.2  # sine of the angle below which one looks along a half-space rather than at it
 _NEARLY = 0.85  # of the best mark
@@ -92,9 +83,8 @@ def _sight(
     turn = rotations(poses[..., 3:].astype(np.float64))
     spread = _INNER * (2 * ((np.arange(1, n + 1)[:, None] * _STEPS) % 1.0) - 1)
     start = poses[t, b, :3] + np.einsum("nij,nj->ni", turn[t, b], middle[b] + spread * half[b])
-    away = (
-        np.einsum("nbi,nbij->nbj", start[:, None] - poses[t, :, :3], turn[t]) - middle
-    )  # in each shape's axes
+    seen = np.einsum("nbi,nbij->nbj", start[:, None] - poses[t, :, :3], turn[t])  # in each shape's axes
+    away = seen - middle
 
     def visible(view: Array) -> float:
         way = (view[2] @ turn)[t]
