@@ -80,6 +80,12 @@ def test_a_contact_that_cannot_move_carries_nothing() -> None:
     assert solve_local(np.zeros((3, 3)), -1.0, 0.5, 0.0, 0.5) == (0.0, 0.0, 0.0)
 
 
+def test_a_contact_that_nothing_turns_sideways_slips_at_the_limit() -> None:
+    assert solve_local(np.diag([1.0, 0.0, 0.0]), -1.0, 0.5, 0.0, 0.3) == pytest.approx(
+        (1.0, -0.3, 0.0), abs=1e-12
+    )
+
+
 def test_without_friction_nothing_pulls():
     assert project(-1.0, 0.0, 0.0, 0.0) == (0.0, 0.0, 0.0)
     assert project(-1.0, 0.3, 0.0, 0.0) == (0.0, 0.0, 0.0)

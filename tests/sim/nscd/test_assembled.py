@@ -31,13 +31,13 @@ class Prepared:
         if sweeps:
             relax(self.p, mixing.memory(self.n), self.x, self.u, TOL, sweeps, True)
 
-    def follow(self, start: float) -> tuple[int, float, int]:
+    def follow(self, start: float, tol: float = TOL) -> tuple[int, float, int]:
         blocks = int(self.p.ptr[-1])
         scaled = self.p._replace(
             block=np.empty((blocks, 9)), diagonal=np.empty((self.n, 3, 3)), q=np.empty((self.n, 3))
         )
         work = Interior(*np.empty((len(Interior._fields), self.n, 3)))
-        return follow_path(self.p, scaled, self.pattern, self.factor, work, self.x, self.u, start, TOL, 50)
+        return follow_path(self.p, scaled, self.pattern, self.factor, work, self.x, self.u, start, tol, 50)
 
     def residual(self) -> float:
         velocities(self.p, self.x, self.u)
@@ -52,6 +52,17 @@ def test_from_what_sweeps_have_found_the_path_is_shorter(name: str) -> None:
         steps[start], found, _ = case.follow(start)
         assert found <= TOL and case.residual() == pytest.approx(found, rel=1e-6)
     assert steps[0.03] <= 0.8 * steps[1.0]
+
+
+def test_where_contacts_are_open_and_without_load_the_limit_is_found_not_approached_by_halves() -> None:
+    steps, found, _ = Prepared("own_wall_1").follow(1.0, 1e-10)
+    assert found <= 1e-10 and steps <= 20  # 32 by halves
+
+
+def test_from_the_axes_it_does_not_matter_what_was_found_before() -> None:
+    clean, spoilt = Prepared("own_wall_1"), Prepared("own_wall_1")
+    spoilt.x[3] = np.nan
+    assert spoilt.follow(1.0) == clean.follow(1.0)
 
 
 def test_newton_ends_what_the_path_leaves_and_sweeps_do_not() -> None:

@@ -62,10 +62,37 @@ def test_patches_end_what_sweeps_would_not(field):
     assert left > 1e-5 * scale  # twice the sweeps, and ten times the tolerance
 
 
-def test_patches_grow_until_a_step_that_goes_round_in_circles_ends():
+@pytest.fixture
+def circling():
     with np.load(CIRCLING) as f:
-        problem = Problem(f["a"], f["b"], f["G"], f["bias"], f["mu"], f["w"], None)
-        start = f["r"]
+        return Problem(f["a"], f["b"], f["G"], f["bias"], f["mu"], f["w"], None), f["r"]
+
+
+def test_a_workspace_used_before_changes_nothing(circling, field):
+    problem, start = circling
+    work = workspace(len(field.free), len(field.a))
+    first = solved(problem, 1e-4, start, work)
+    solved(field, 1e-6, None, work)
+    solved(field, 1e-4, None, work)
+    again = solved(problem, 1e-4, start, work)
+    np.testing.assert_array_equal(again.r, first.r)
+    np.testing.assert_array_equal(again.w, first.w)
+    np.testing.assert_array_equal(
+        solved(problem, 1e-4, start).r, first.r
+    )  # and so with one of the right size
+
+
+@pytest.mark.parametrize("tol", [1e-3, 1e-4])
+def test_no_impulse_leaves_its_cone(circling, tol):
+    problem, start = circling
+    r = solved(problem, tol, start).r
+    size = np.abs(r).max()
+    assert r[:, 0].min() >= 0.0
+    assert (np.hypot(r[:, 1], r[:, 2]) - problem.mu * r[:, 0]).max() <= 1e-15 * size  # round-off
+
+
+def test_patches_grow_until_a_step_that_goes_round_in_circles_ends(circling):
+    problem, start = circling
     found = solved(problem, 1e-4, start)
     assert found.status == CONVERGED and found.iterations < MAX_ITERATIONS / 4
     assert residuals(problem, found.r)[0].max() <= 1e-4

@@ -11,6 +11,7 @@ from scipy.sparse import bsr_matrix, csr_matrix
 
 from tamis.errors import StudyError, TamisWarning
 from tamis.sim.common.cone import solve_local
+from tamis.sim.nscd.assembled import residual
 from tamis.sim.nscd.solver import assemble, solve_problem, solve_scaled
 from tests.sim.nscd.problems import pile, residuals, tower, wall
 
@@ -96,6 +97,30 @@ def test_heavy_on_light() -> None:
 def test_the_same_twice() -> None:
     W, q, mu = read("own_wall_1")
     assert np.array_equal(solve_problem(W, q, mu), solve_problem(W, q, mu))
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1e6])
+def test_the_unit_of_mass_does_not_matter(unit: float) -> None:
+    W, q, mu = read("own_wall_1000")
+    found = solve_scaled(assemble(W * unit, q, mu), 1e-6)
+    assert found.residual <= 1e-6 and found.sweeps + found.steps < 400
+
+
+def test_singular_blocks() -> None:
+    W = np.diag([1.0, 0.0, 0.0, 1.0, 1.0, 1.0])
+    r = solve_problem(W, [-1.0, 0.5, 0.0, -1.0, 0.0, 0.0], [0.3, 0.3])
+    assert r == pytest.approx([1.0, -0.3, 0.0, 1.0, 0.0, 0.0], abs=1e-6)
+    rng = np.random.default_rng(5)
+    for _ in range(60):
+        G = rng.normal(size=(12, 4)) * (rng.random((12, 1)) < 0.7)
+        r = solve_problem(G @ G.T, G @ rng.normal(size=4), rng.uniform(0.1, 0.8, 4))
+        assert np.isfinite(r).all()
+
+
+def test_what_is_not_a_number_is_not_solved() -> None:
+    p = assemble(np.eye(6), [-1.0, 0, 0, -1.0, 0, 0], [0.3, 0.3])
+    x = np.array([[np.nan] * 3, [1.0, 0.0, 0.0]])
+    assert np.isnan(residual(p, x, np.zeros((2, 3)))[0])
 
 
 def test_no_contacts() -> None:

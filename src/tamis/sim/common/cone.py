@@ -67,7 +67,9 @@ def solve_local(W: Array, q0: float, q1: float, q2: float, mu: float) -> tuple[f
         return free, 0.0, 0.0
     c1, c2 = W[0, 1] / w00, W[0, 2] / w00
     b1, b2 = q1 + W[1, 0] * free, q2 + W[2, 0] * free
-    guard = 4e-15 * (W[1, 1] + W[2, 2])  # keeps S invertible where only round-off is left of it
+    guard = 4e-15 * (
+        w00 + W[1, 1] + W[2, 2]
+    )  # keeps S invertible where only round-off is left of it, or nothing
     s11 = max(W[1, 1] - c1 * W[1, 0], 0.0) + guard
     s22 = max(W[2, 2] - c2 * W[2, 0], 0.0) + guard
     s12 = W[1, 2] - c2 * W[1, 0]

@@ -165,7 +165,9 @@ def residual(p: Problem, x: Array, u: Array) -> tuple[float, int]:
     for i in range(len(p.mu)):
         s, mu = p.root[i], p.mu[i]
         e = s * natural(u[i, 0], u[i, 1], u[i, 2], x[i, 0], x[i, 1], x[i, 2], mu, 1.0)
-        if not e <= largest:
+        if math.isnan(e):
+            return math.nan, i
+        if e > largest:
             worst, largest = i, e
         u0, u1, u2 = s * u[i, 0], s * u[i, 1], s * u[i, 2]
         r0, r1, r2 = x[i, 0] / s, x[i, 1] / s, x[i, 2] / s

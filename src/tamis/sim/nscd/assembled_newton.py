@@ -115,6 +115,10 @@ def polish(
     n = len(p.mu)
     centre, force, step = scratch[0], scratch[1], scratch[2]
     trial, work, kept = scratch[3], scratch[4], scratch[5]
+    unit = 0.0  # of scaled impulses: a velocity over the root of w
+    for i in range(n):
+        unit = max(unit, p.root[i])
+    unit = p.speed / unit
     velocities(p, x, u)
     found, worst = residual(p, x, u)
     best, where = found, worst
@@ -123,7 +127,7 @@ def polish(
             centre[i, j] = kept[i, j] = x[i, j]
     iterations = 0
     while best > tol and iterations < budget:
-        target = max(SHARE * found, 0.1 * tol) * p.speed
+        target = 0.1 * max(SHARE * found, 0.1 * tol) * unit
         size = imbalance(p, x, centre, c, u, force)
         inner = 0
         while size > target and inner < INNER:

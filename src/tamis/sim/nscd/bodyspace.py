@@ -46,6 +46,7 @@ from tamis.sim.nscd.sweep import (
     Last,
     Local,
     begin,
+    confine,
     copy,
     impose,
     local_arrays,
@@ -191,6 +192,7 @@ def solve_touching(
     goal = tol * scale_of(speed, r, weight)
     wake(local, n)
     iterations = relax(contacts, w, r, local, goal, QUIET * goal, FIRST_SWEEPS, last)
+    confine(contacts, r)
     impose(contacts, r, free, w)
     count, least, swept, first, before, tries, large = -1, math.inf, True, True, n, 0, CORE
     while True:
@@ -255,6 +257,7 @@ def solve_touching(
         wake(local, n)
         quiet = QUIET * goal if count == 0 else 0.0
         iterations += relax(contacts, w, r, local, SETTLED * goal, quiet, limit, last)
+        confine(contacts, r)
         impose(contacts, r, free, w)
         swept = True
     if least < math.inf and not found <= least * scale:

@@ -72,7 +72,7 @@ class Ledger:
 class Solver:
     """What the contact problem cost, one row a step."""
 
-    iterations: Indices
+    iterations: Indices  # sweeps, also of few contacts, steps of direct methods, rounds of patches
     contacts: Indices
     residual: Array
     converged: Array

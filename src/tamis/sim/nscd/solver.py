@@ -97,13 +97,15 @@ def solve_scaled(p: Problem, tol: float) -> Outcome:
     sweeps, steps, bout, before, mixed = 0, 0, FIRST_BOUT, math.inf, True
     best, least, where = np.zeros((n, 3)), math.inf, 0
     while sweeps < most:
-        done, e, worst = relax(p, memory, x, u, tol, bout, mixed)
+        done, e, worst = relax(p, memory, x, u, tol, min(bout, most - sweeps), mixed)
         sweeps += done
         if e <= least:
             best[:] = x if e <= tol else memory.result.reshape(n, 3)
             least, where = e, worst
         if e <= tol:
             break
+        if math.isnan(e):
+            x[:], memory.state[:] = best, 0.0
         left = _sweeps_left(before, e, done, tol)
         if steps == 0 and before == math.inf:
             bout = BOUT

@@ -51,7 +51,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.jit import kernel
-from tamis.sim.common.cone import natural, solve_local
+from tamis.sim.common.cone import natural, project, solve_local
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -385,6 +385,13 @@ def relax(
             break
     last.pace[0], last.pace[1] = momentum, before
     return count
+
+
+@kernel
+def confine(contacts: Contacts, r: Array) -> None:
+    """Put the impulses back into their cones, which momentum has made some leave that wait."""
+    for i in range(contacts.a.size):
+        r[i, 0], r[i, 1], r[i, 2] = project(r[i, 0], r[i, 1], r[i, 2], contacts.mu[i])
 
 
 @kernel
