@@ -6,7 +6,10 @@ nearest valid one is offered.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+
+_FIGURE = re.compile(r"(?<![\w.])[-+]?(\d+\.?\d*([eE][-+]?\d+)?|nan\b|inf\b)")
 
 
 class TamisError(Exception):
@@ -31,6 +34,11 @@ class SurrogateError(TamisError):
 
 class TamisWarning(UserWarning):
     """Something the user should worry about; collected during a study and printed in the report."""
+
+
+def without_figures(text: str) -> str:
+    """Return what messages that differ in their numbers have in common."""
+    return _FIGURE.sub("#", text)
 
 
 def nearest(name: str, valid: Iterable[str]) -> str:

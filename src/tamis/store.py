@@ -21,7 +21,6 @@ import io
 import json
 import math
 import os
-import re
 import socket
 import sqlite3
 import warnings
@@ -34,24 +33,25 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from tamis.errors import StudyError, TamisWarning, nearest
+from tamis.errors import StudyError, TamisWarning, nearest, without_figures
 from tamis.types import Inputs, Outputs
 
 Status: TypeAlias = Literal["done", "failed", "crashed", "timeout"]
 
 INDEX = "runs.sqlite"
-_FIGURE = re.compile(r"(?<![\w.])[-+]?(\d+\.?\d*([eE][-+]?\d+)?|nan\b|inf\b)")
 FORMAT = 1
-_COLUMNS = "key, simulator, version, inputs, status, seconds, error, code, bytes"
+_COLUMNS = "key, simulator, version, inputs, status, seconds, error, code, bytes, warnings"
+_ADDED = "warnings TEXT NOT NULL DEFAULT '[]'"  # lacking in the first indexes: whoever writes adds it
 _SCHEMA = f"""
 BEGIN;
 CREATE TABLE runs (key TEXT PRIMARY KEY, simulator TEXT NOT NULL, version TEXT NOT NULL, inputs TEXT NOT NULL,
-    status TEXT NOT NULL, seconds REAL, error TEXT NOT NULL, code TEXT NOT NULL, bytes INTEGER NOT NULL);
+    status TEXT NOT NULL, seconds REAL, error TEXT NOT NULL, code TEXT NOT NULL, bytes INTEGER NOT NULL,
+    {_ADDED});
 CREATE INDEX runs_by_status ON runs (simulator, status);
 PRAGMA user_version = {FORMAT};
 COMMIT;
 """
-_INSERT = f"INSERT OR REPLACE INTO runs ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_INSERT = f"INSERT OR REPLACE INTO runs ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Run:
 
     ``failed`` means that the physics said no (`SimulationError`), ``crashed`` that the program broke; a
     likelihood treats them differently. ``error`` is one line; tracebacks and print-outs are in the run's log.
-    ``seconds`` is NaN where nobody measured it.
+    ``seconds`` is NaN where nobody measured it. ``warnings`` holds one line of each kind of `TamisWarning`.
     """
 
     key: str
@@ -71,6 +71,7 @@ class Run:
     seconds: float
     error: str = ""
     code: str = ""
+    warnings: tuple[str, ...] = ()
 
 
 def failure_groups(runs: Iterable[Run]) -> list[list[Run]]:
@@ -84,13 +85,13 @@ def failure_groups(runs: Iterable[Run]) -> list[list[Run]]:
 
 def reason(run: Run) -> tuple[str, str]:
     """Return how a run ended and why, whatever the numbers in it."""
-    return run.status, _FIGURE.sub("#", run.error)
+    return run.status, without_figures(run.error)
 
 
 def write_array_file(path: Path, run: Run, outputs: Outputs) -> int:
     """Write one run's record and arrays, the same bytes every time; return their number."""
     record = {**vars(run), "inputs": dict(run.inputs)}
-    del record["seconds"]
+    del record["seconds"], record["warnings"]
     try:
         with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
             for name, array in outputs.items():
@@ -98,6 +99,8 @@ def write_array_file(path: Path, run: Run, outputs: Outputs) -> int:
                 np.lib.format.write_array(buffer, np.asarray(array, order="C"), allow_pickle=False)
                 _write_member(archive, f"{name}.npy", buffer.getvalue())
             _write_member(archive, "run.json", json.dumps(record, indent=1).encode())
+            if run.warnings:  # beside the record, where earlier versions of tamis look past them
+                _write_member(archive, "warnings.json", json.dumps(run.warnings).encode())
     except ValueError as error:  # closing an archive interrupted inside a member hides the interrupt
         raise error.__context__ or error from None
     return path.stat().st_size
@@ -130,7 +133,8 @@ def _reading(path: Path) -> Iterator[zipfile.ZipFile]:
 def read_record(path: Path) -> Run:
     """Return the run that an array file says it holds, its seconds unknown; `Damaged` if it cannot."""
     with _reading(path) as archive:
-        run = Run(**json.loads(archive.read("run.json")), seconds=math.nan)
+        warned = json.loads(archive.read("warnings.json")) if "warnings.json" in archive.namelist() else ()
+        run = Run(**json.loads(archive.read("run.json")), seconds=math.nan, warnings=tuple(warned))
         if run.key != path.stem:
             raise ValueError(f"it holds run {run.key}")
     return run
@@ -214,8 +218,7 @@ class RunStore:
         """List the runs in the order of their keys, all or those of one simulator or one status."""
         self.flush()
         rows = self._query(
-            f"SELECT {_COLUMNS} FROM runs WHERE simulator = ifnull(?, simulator)"
-            " AND status = ifnull(?, status) ORDER BY key",
+            "SELECT * FROM runs WHERE simulator = ifnull(?, simulator) AND status = ifnull(?, status) ORDER BY key",
             (simulator, status),
         )
         return [_run(row)[0] for row in rows]
@@ -371,6 +374,8 @@ class RunStore:
         with writing(self.root):
             try:
                 with self._db as db:
+                    if len(db.execute("PRAGMA table_info(runs)").fetchall()) < len(_COLUMNS.split()):
+                        db.execute(f"ALTER TABLE runs ADD COLUMN {_ADDED}")
                     db.executemany(_INSERT, rows)
             except sqlite3.DatabaseError as error:
                 if not _corrupt(error):
@@ -380,7 +385,7 @@ class RunStore:
 
     def _rows(self, keys: Sequence[str]) -> dict[str, tuple[Run, int]]:
         rows = self._query(
-            f"SELECT {_COLUMNS} FROM runs WHERE key IN (SELECT value FROM json_each(?))", (json.dumps(keys),)
+            "SELECT * FROM runs WHERE key IN (SELECT value FROM json_each(?))", (json.dumps(keys),)
         )
         found = {row[0]: _run(row) for row in rows}
         found.update({key: self._unwritten[key] for key in keys if key in self._unwritten})
@@ -469,14 +474,15 @@ class RunStore:
 
 def _row(run: Run, size: int) -> tuple[Any, ...]:
     seconds = None if math.isnan(run.seconds) else run.seconds
-    inputs = json.dumps(dict(run.inputs))
-    return (run.key, run.simulator, run.version, inputs, run.status, seconds, run.error, run.code, size)
+    asked = run.key, run.simulator, run.version, json.dumps(dict(run.inputs))
+    return (*asked, run.status, seconds, run.error, run.code, size, json.dumps(run.warnings))
 
 
 def _run(row: tuple[Any, ...]) -> tuple[Run, int]:
-    key, simulator, version, inputs, status, seconds, error, code, size = row
+    key, simulator, version, inputs, status, seconds, error, code, size, *added = row
     seconds = math.nan if seconds is None else seconds
-    return Run(key, simulator, version, json.loads(inputs), status, seconds, error, code), size
+    warned = tuple(json.loads(added[0])) if added else ()
+    return Run(key, simulator, version, json.loads(inputs), status, seconds, error, code, warned), size
 
 
 def _corrupt(error: sqlite3.Error) -> bool:

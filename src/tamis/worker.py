@@ -17,15 +17,17 @@ import shutil
 import sys
 import time
 import traceback
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from tamis.errors import SimulationError, StudyError, Unavailable
+from tamis.errors import SimulationError, StudyError, TamisWarning, Unavailable, without_figures
 from tamis.simulation import Simulator, find
 from tamis.store import Run, paths, write_array_file
 from tamis.types import Inputs, Outputs
@@ -34,6 +36,7 @@ _C = ctypes.CDLL(None)
 attending = False  # whether this process is a child that does jobs
 importing = False  # whether it is importing a simulator's file just now
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+_KINDS = 20  # of warnings kept with a run
 _PRINTED = 2**20  # bytes of a print-out kept at its beginning, and as many at its end
 
 
@@ -57,8 +60,9 @@ def do(job: Job, simulator: Simulator | None = None, *, capture: bool = False) -
     work.mkdir(parents=True, exist_ok=True)
     printed = work.with_suffix(".log")
     printed.unlink(missing_ok=True)
-    with _captured(printed) if capture else nullcontext():
+    with _captured(printed) if capture else nullcontext(), _noted(printed) as warned:
         run, outputs, trace = _perform(job, simulator, work)
+    run = replace(run, warnings=tuple(_line(text, work) for text in warned.values()))
     return run, conclude(job.root, run, outputs, trace)
 
 
@@ -111,8 +115,8 @@ def _arrays(outputs: Outputs, max_output: float) -> Outputs:
     return arrays
 
 
-def _line(error: BaseException, work: Path, kind: str = "") -> str:
-    """Write an error as one line that is the same wherever the run was done."""
+def _line(error: BaseException | str, work: Path, kind: str = "") -> str:
+    """Write an error or a warning as one line that is the same wherever the run was done."""
     text = f"{kind}: {error}".replace(f"{work}/", "").replace(str(work), "its working folder")
     text = " ".join(text.split()).removeprefix(": ").removesuffix(":")
     return re.sub(r"0x[0-9a-f]{6,}", "0x...", text)[:500]  # memory addresses would differ between workers
@@ -210,6 +214,30 @@ def _shorten(printed: Path) -> None:
             file.seek(0)
             file.write(head + left_out + tail)
             file.truncate()
+
+
+@contextmanager
+def _noted(log: Path) -> Iterator[dict[str, str]]:
+    """Collect our own warnings by kind, the first of each, and write them to a run's log; others go where they went.
+
+    Python shows a warning once in the life of a process, which would make a run's record depend on the runs before
+    it. The filters belong to the whole process, in which one run at a time is under way.
+    """
+    kinds: dict[str, str] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", TamisWarning)
+        show = warnings.showwarning
+
+        def note(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+            if not issubclass(category, TamisWarning):
+                show(message, category, *where, **more)
+            elif (kind := without_figures(str(message))) not in kinds and len(kinds) < _KINDS:
+                kinds[kind] = str(message)
+                with log.open("a", encoding="utf-8", errors="replace") as file:
+                    file.write(warnings.formatwarning(message, category, *where[:2]))
+
+        warnings.showwarning = note
+        yield kinds
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tamis.errors import without_figures
 from tamis.inference.posterior import Posterior
 from tamis.store import Run, failure_groups, reason
 from tamis.study.artifacts import DesignRuns, Emulation, Panel, Propagation, Results, Worry
@@ -27,6 +28,7 @@ _RHAT = (
 _MOST_GROUPS = 0.95  # of the trajectories of a surrogate have to mix
 _ABSURD = 1e-6  # of the largest measurement, below which no error is credible
 _MOVED = 0.2  # distance from the prior below which a posterior that is as wide has not moved either
+_KINDS_TOLD = 3  # of warnings of runs
 _FEW_DRAWS = 400  # effective draws below which the tails of an interval are poorly known
 
 
@@ -45,10 +47,11 @@ def worries(
     ``inputs`` are the parameters that feed the simulator.
     """
     found = [Worry(text) for text in heard if "did not mix" not in text]  # told below, in our words
+    runs = {run.key: run for row in (design.runs if design else ()) for run in row}  # tests may share runs
     if design is not None:
-        runs = list({run.key: run for row in design.runs for run in row}.values())  # tests may share runs
-        found += _failed_runs("design runs", runs)
-        found += _failed_runs("runs of the sampler", sampled, runs)
+        found += _failed_runs("design runs", list(runs.values()))
+        found += _failed_runs("runs of the sampler", sampled, list(runs.values()))
+    found += _warned_runs(list((runs | {run.key: run for run in sampled}).values()))
     found += _surrogate(emulations or ())
     if posterior is not None:
         found += _beyond(design, emulations, posterior)
@@ -76,6 +79,21 @@ def _failed_runs(what: str, runs: Sequence[Run], before: Sequence[Run] | None = 
     if new:
         text += " No run of the design failed so; a point that fails has likelihood zero."
     return [Worry(text, serious=new or share > 0.2)]
+
+
+def _warned_runs(runs: Sequence[Run]) -> list[Worry]:
+    """Tell what the simulator warned of, the most frequent kinds, each with one of its messages."""
+    kinds: dict[str, list[str]] = {}
+    for run in runs:
+        for kind, text in {without_figures(text): text for text in run.warnings}.items():
+            kinds.setdefault(kind, []).append(text)
+    told = sorted(kinds.values(), key=len, reverse=True)
+    found = [f"{len(texts)} of {len(runs)} runs warned: {texts[0]}" for texts in told[:_KINDS_TOLD]]
+    if more := len(told) - len(found):
+        found.append(
+            f"And {more} more kind{'s' if more > 1 else ''} of warnings, told in the logs of the runs."
+        )
+    return [Worry(text) for text in found]
 
 
 def shortened(text: str, most: int = 120) -> str:

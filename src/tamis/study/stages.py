@@ -190,9 +190,12 @@ def _content(folder: Path, stage: Stage) -> list[bytes]:
 
 def _heard(caught: list[warnings.WarningMessage]) -> list[str]:
     """Return our own warnings for the report; let the others through."""
+    shown: dict[Any, Any] = {}  # each place once, as Python would without us
     for warning in caught:
         if not issubclass(warning.category, TamisWarning):
-            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+            warnings.warn_explicit(
+                warning.message, warning.category, warning.filename, warning.lineno, registry=shown
+            )
     return list(dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, TamisWarning)))
 
 

@@ -1,0 +1,72 @@
+"""Warnings of a run are part of its record: each run's own, whoever did it, and old stores have none."""
+
+from __future__ import annotations
+
+import sqlite3
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tamis.campaign import evaluate
+from tamis.errors import TamisWarning
+from tamis.simulation import find
+from tamis.store import INDEX, RunStore, paths, read_record
+from tamis.stores import merge
+
+WARNS = find("warns.py:warns", Path(__file__).parent / "models")
+POINTS = [{"a": 0.25}, {"a": 0.75}, {"a": 1.0, "times": 1000}, {"a": 1.5, "fails": 1}]
+SAID = [(), ("step 0 is long: 0.75 m",), ("step 0 is long: 1 m",), ("step 0 is long: 1.5 m",)]
+
+
+def contents(root):
+    return {path.name: path.read_bytes() for path in root.rglob("*.npz")}
+
+
+@pytest.mark.filterwarnings("ignore:not ours")
+def test_every_run_keeps_its_warnings_whoever_did_it(tmp_path):
+    with ThreadPoolExecutor(1) as threads:
+        for name, executor in {"here": 0, "one": 1, "two": 2, "elsewhere": threads}.items():
+            store = RunStore(tmp_path / name)
+            with warnings.catch_warnings(record=True) as heard:
+                warnings.simplefilter("always")
+                runs = evaluate(WARNS, POINTS, store, executor=executor)
+            assert [run.warnings for run in runs] == SAID, name
+            assert [read_record(paths(store.root, run.key)[0]).warnings for run in runs] == SAID
+            logs = [store.log(run.key) for run in runs]
+            assert logs[0] == "" and all(log.count("TamisWarning: step 0 is long") == 1 for log in logs[1:])
+            assert {w.category for w in heard} == ({RuntimeWarning} if name == "here" else set())
+            again = RunStore(store.root)
+            assert [run.warnings for run in evaluate(WARNS, POINTS, again, executor=0)] == SAID
+            assert contents(store.root) == contents(tmp_path / "here")
+
+
+@pytest.mark.filterwarnings("ignore:not ours")
+def test_warnings_outlive_the_index_and_are_merged(tmp_path):
+    with RunStore(tmp_path / "a") as store:
+        keys = [run.key for run in evaluate(WARNS, POINTS, store, executor=0)]
+    (tmp_path / "a" / INDEX).unlink()
+    with pytest.warns(TamisWarning, match="rebuilt"), RunStore(tmp_path / "a") as store:
+        assert [store.get(key).warnings for key in keys] == SAID
+    with RunStore(tmp_path / "b") as store:
+        merge(store, tmp_path / "a")
+        assert [store.get(key).warnings for key in keys] == SAID
+
+
+@pytest.mark.filterwarnings("ignore:not ours")
+def test_a_store_of_an_earlier_version_is_read_and_written(tmp_path):
+    with RunStore(tmp_path) as store:
+        (quiet,) = evaluate(WARNS, POINTS[:1], store, executor=0)
+    with closing(sqlite3.connect(tmp_path / INDEX)) as db:
+        db.execute("ALTER TABLE runs DROP COLUMN warnings")
+        before = db.execute("SELECT * FROM runs").fetchall()
+    with RunStore(tmp_path) as store:
+        assert store.runs() == [quiet] and store.get(quiet.key) == quiet
+        with closing(sqlite3.connect(tmp_path / INDEX)) as db:
+            assert db.execute("SELECT * FROM runs").fetchall() == before  # reading changes nothing
+        assert [run.warnings for run in evaluate(WARNS, POINTS, store, executor=0)] == SAID
+    with RunStore(tmp_path) as store:
+        assert store.get(quiet.key) == quiet and len(store) == 4
+        assert sorted(run.warnings for run in store.runs()) == sorted(SAID)
