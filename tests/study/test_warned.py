@@ -73,6 +73,18 @@ def test_warned_runs_are_told_and_told_again(folder, capsys, workers):
     assert told(capsys.readouterr().out) == said and outcome(folder) == before
 
 
+def test_runs_of_a_prediction_are_told_too(folder, capsys):
+    head = STUDY.partition("[[experiment]]")[0]
+    predict = '[[predict]]\nname = "next"\ndraws = 20\nobserve = [ { output = "y", how = "final" } ]\n'
+    (folder / "study.toml").write_text(head + predict)
+    main(["run", "study.toml", "-j", "2"])
+    said = capsys.readouterr().out
+    ((warned, runs),) = told(said)
+    assert int(runs) == 20 and 0 < int(warned) < 20
+    main(["run", "study.toml", "-j", "2"])
+    assert told(capsys.readouterr().out) == [(warned, runs)]
+
+
 def test_runs_that_do_not_warn_are_not_told(folder, capsys):
     (folder / "study.toml").write_text(
         STUDY.replace("[parameters]", "[model.inputs]\nlimit = 2.0\n[parameters]")
@@ -88,7 +100,7 @@ def test_the_most_frequent_kinds_are_told_and_the_others_counted():
         for i in range(5)
     )
     design = DesignRuns((), None, ("one", "two"), (runs, runs[:2]))
-    texts = [w.text for w in worries(design, runs[:1], None, None, None, None, [], [])]
+    texts = [w.text for w in worries(design, runs[:1], runs[1:2], None, None, None, None, [], [])]
     assert texts == [
         "5 of 5 runs warned: noise 0.0 V",
         "4 of 5 runs warned: heat 0.0 J",

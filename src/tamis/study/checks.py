@@ -35,6 +35,7 @@ _FEW_DRAWS = 400  # effective draws below which the tails of an interval are poo
 def worries(
     design: DesignRuns | None,
     sampled: Sequence[Run],
+    others: Sequence[Run],
     emulations: Sequence[Emulation] | None,
     posterior: Posterior | None,
     panels: Sequence[Panel] | None,
@@ -44,14 +45,15 @@ def worries(
 ) -> list[Worry]:
     """Collect everything a reader of the results should worry about, the serious first.
 
-    ``inputs`` are the parameters that feed the simulator.
+    ``others`` are runs that neither the design nor the sampler asked for, such as those of predictions; ``inputs``
+    are the parameters that feed the simulator.
     """
     found = [Worry(text) for text in heard if "did not mix" not in text]  # told below, in our words
     runs = {run.key: run for row in (design.runs if design else ()) for run in row}  # tests may share runs
     if design is not None:
         found += _failed_runs("design runs", list(runs.values()))
         found += _failed_runs("runs of the sampler", sampled, list(runs.values()))
-    found += _warned_runs(list((runs | {run.key: run for run in sampled}).values()))
+    found += _warned_runs(list((runs | {run.key: run for run in (*sampled, *others)}).values()))
     found += _surrogate(emulations or ())
     if posterior is not None:
         found += _beyond(design, emulations, posterior)

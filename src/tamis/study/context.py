@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,8 +10,10 @@ import numpy as np
 
 from tamis.campaign import evaluate, points
 from tamis.experiment import Experiment
+from tamis.files import save_arrays
 from tamis.inference.likelihood import Direct
 from tamis.inference.posterior import Posterior
+from tamis.keys import read_keys
 from tamis.pool import Executors
 from tamis.store import Run, RunStore
 from tamis.study.build import Study
@@ -29,6 +31,9 @@ class Context:
     progress: Progress
     retry_failed: bool
     hashes: dict[Stage, str]
+    record: Path | None = (
+        None  # file for the keys of runs that are not asked for by the design or the sampler
+    )
 
     def rng(self, stage: Stage, *more: int) -> Generator:
         """Return the stage's own generator."""
@@ -50,8 +55,23 @@ class Context:
 
     def forward(self, experiment: Experiment, *, record: Path | None = None, vary: bool = False) -> Direct:
         """Return the simulator as a forward model whose runs are stored."""
-        plain = self.study.forward(experiment, self.store, self.executor, self.retry_failed, record)
+        plain = self.study.forward(
+            experiment, self.store, self.executor, self.retry_failed, record or self.record
+        )
         return replace(plain, vary_seed=vary and "seed" not in self.study.fixed)
+
+
+def recorded(context: Context, stage: Stage, work: Callable[[Context], None]) -> None:
+    """Do a stage, and leave the keys of the runs that it asks for, where there are any, beside its artifact."""
+    folder = context.study.folder
+    passing, kept = folder / f"{stage}-runs.txt", folder / f"{stage}-runs.npz"
+    if passing.exists():
+        passing.unlink()
+    work(replace(context, record=passing))
+    kept.unlink(missing_ok=True)
+    if passing.exists():
+        save_arrays(kept, {"keys": np.array(read_keys(passing))})
+        passing.unlink()
 
 
 def design_points(study: Study, u: Array, i: int) -> list[Inputs]:

@@ -97,7 +97,9 @@ def _gathered(study: Study, manifest: dict[str, Any], fresh: set[Stage], heard: 
     candidates = _loaded(study, "next", Candidate) if "next" in fresh else None
     with RunStore(study.runs) as store:
         sampled = _sampled(study, store) if posterior else ()
-    told = (found_design, sampled, emulations, posterior, panels, propagations, heard)
+        others = [key for stage in fresh for key in artifact_keys(study, f"{stage}-runs", "keys")]
+        asked = tuple(store.get_many(others).values())
+    told = (found_design, sampled, asked, emulations, posterior, panels, propagations, heard)
     found = tuple(worries(*told, study.model_space.names))
     return Results(
         study,

@@ -34,7 +34,7 @@ from tamis.study import emulation
 from tamis.study.artifacts import Results, save_records
 from tamis.study.build import Study
 from tamis.study.candidates import run_next
-from tamis.study.context import Context, design_points, load_posterior
+from tamis.study.context import Context, design_points, load_posterior, recorded
 from tamis.study.emulation import check_good_enough, load_emulations, load_surrogate, terms
 from tamis.study.gathering import PER_PART, artifact_keys, outcome, results, stored
 from tamis.study.influence import run_sensitivity
@@ -108,7 +108,7 @@ def run(
                 elif stage in PER_PART and is_split(study):
                     entry["parts"] = _each_part(context, stage, manifest)
                 else:
-                    WORK[stage](context)
+                    recorded(context, stage, WORK[stage])
             entry["seconds"] = round(time.perf_counter() - start, 3)
             entry["warnings"] = _heard([*early, *caught] if stage == "runs" else caught)
             manifest = _provenance(manifest, study)
@@ -140,7 +140,8 @@ def _each_part(context: Context, stage: Stage, manifest: dict[str, Any]) -> dict
         if part.part not in begun["heard"]:
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always", TamisWarning)
-                WORK[stage](replace(context, study=part, progress=_named(context.progress, i, mine)))
+                inside = replace(context, study=part, progress=_named(context.progress, i, mine))
+                recorded(inside, stage, WORK[stage])
             begun["heard"][part.part] = _heard(caught)
         manifest["begun"] = begun
         _write_manifest(study, manifest)
@@ -156,7 +157,8 @@ def _clear_away(study: Study, folders: list[Path]) -> None:
     for name in map(str, arrays.get("folders", ())):
         if study.results / name not in folders:
             shutil.rmtree(study.results / name, ignore_errors=True)
-    (study.results / "sampled.npz").unlink(missing_ok=True)
+    for name in ("sampled", *(f"{stage}-runs" for stage in PER_PART)):
+        (study.results / f"{name}.npz").unlink(missing_ok=True)
 
 
 def _named(progress: Progress, i: int, among: tuple[Study, ...]) -> Progress:
