@@ -31,9 +31,7 @@ class Context:
     progress: Progress
     retry_failed: bool
     hashes: dict[Stage, str]
-    record: Path | None = (
-        None  # file for the keys of runs that are not asked for by the design or the sampler
-    )
+    record: Path | None = None  # for the keys of runs that neither the design nor the sampler asks for
 
     def rng(self, stage: Stage, *more: int) -> Generator:
         """Return the stage's own generator."""
