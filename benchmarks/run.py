@@ -41,7 +41,7 @@ def main() -> int:
         ("kriging.py", peers),
         ("samplers.py", []),
         ("trajectories.py", []),
-        ("contact.py", peers),
+        ("contact.py", ["--large", *peers]),
     )
     for script, arguments in scripts:
         title = (ast.get_docstring(ast.parse((HERE / script).read_text())) or "").split("\n")[0].rstrip(".")

@@ -9,9 +9,8 @@ sweeps go on from where it ends.
 
 The problem is not monotone, and any of this may come to nothing. The path then begins elsewhere: first near what the
 sweeps have found, then from the axes of the cones, then nearer and nearer again. All of 52 problems, 13 published and
-39 of walls, arches, stacks and grains, are solved to 1e-6 so (one of them by 17 000 sweeps in the end); without Newton's
-method and further starts two were not.
-Nothing is left to the caller to choose.
+39 of walls, arches, stacks and grains, are solved to 1e-6 so, one of them by 17 000 sweeps in the end; without
+Newton's method and further starts two were not. Nothing is left to the caller to choose.
 """
 
 from __future__ import annotations
