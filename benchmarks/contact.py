@@ -285,7 +285,7 @@ def draw(rows: list[tuple[int, str, float, float]], exponent: float, path: Path)
             ax.loglog(ends, fit, color=colour, lw=1, label=f"contacts to the power {exponent:.2f}")
     ax.set_xlabel("contacts that may carry")
     ax.set_ylabel("CPU time a step, ms")
-    ax.margins(0.15, 0.2)
+    ax.margins(0.25, 0.2)
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_locator(LogLocator(10))
         axis.set_major_formatter(StrMethodFormatter("{x:g}"))
