@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tamis
+from tamis.cli import main
 from tamis.simulation import batched, builtins, complete, source_version
 
 MODEL = """
@@ -154,3 +155,22 @@ def test_a_file_that_does_not_import(tmp_path):
 
 def test_builtins_are_listed_without_importing_them():
     assert "dem.impact" in builtins() and builtins()["dem.impact"]
+
+
+def test_tamis_sim_tells_warnings_plainly_and_refuses_what_is_out_of_bounds(tmp_path, monkeypatch, capsys):
+    (tmp_path / "model.py").write_text(
+        "import warnings\n"
+        "import tamis\n"
+        "@tamis.simulator(outputs={'y': 'm'}, inputs={'x': tamis.Port('x', bounds=(0, 2))})\n"
+        "def f(*, x=1.0):\n"
+        "    warnings.warn(f'x is {x:g}', tamis.TamisWarning)\n"
+        "    return {'y': [x]}\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    assert main(["sim", "model.py:f", "x=0.5"]) == 0
+    assert "warning: x is 0.5\n" in capsys.readouterr().err
+    assert main(["sim", "model.py:f"]) == 0
+    assert "0 to 2" in capsys.readouterr().out
+    assert main(["sim", "model.py:f", "x=3"]) == 2
+    assert main(["sim", "model.py:f", "x=1", "x=2"]) == 2
+    assert '"x" is given twice' in capsys.readouterr().err

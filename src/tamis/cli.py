@@ -479,7 +479,7 @@ def _run_once(simulator: Any, inputs: dict[str, float | str]) -> int:
 
     from tamis.simulation import complete, explained
     from tamis.summary import print_outputs, tell_of_compiling
-    from tamis.terminal import duration, say
+    from tamis.terminal import duration, say, told_plainly
 
     try:
         complete(simulator, inputs)
@@ -489,7 +489,7 @@ def _run_once(simulator: Any, inputs: dict[str, float | str]) -> int:
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as scratch:
         try:
-            with explained(simulator):
+            with explained(simulator), told_plainly():
                 outputs = simulator.run(inputs, Path(scratch))
         except SimulationError as error:
             say(f"the simulator says no: {error}")

@@ -22,6 +22,23 @@ def say(text: str = "") -> None:
 
 
 @contextmanager
+def told_plainly() -> Iterator[None]:
+    """Print what tamis warns of as one line each, without the place in its source."""
+    import warnings
+
+    from tamis.errors import TamisWarning
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", TamisWarning)
+        yield
+    for warning in caught:
+        if issubclass(warning.category, TamisWarning):
+            print(f"warning: {warning.message}", file=sys.stderr, flush=True)
+        else:
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+
+
+@contextmanager
 def reporting(as_json: bool) -> Iterator[Progress]:
     """Give a progress callback that suits where the output goes."""
     if as_json:

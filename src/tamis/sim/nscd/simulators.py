@@ -336,8 +336,8 @@ def wall(
         "projectile_v": history.velocity("projectile")[:, 1],
         **moved,
         "kinetic": history.ledger.kinetic,
-        "lost_impact": -history.ledger.impact.sum(axis=1),
-        "lost_friction": -history.ledger.friction.sum(axis=1),
+        "lost_impact": 0.0 - history.ledger.impact.sum(axis=1),
+        "lost_friction": 0.0 - history.ledger.friction.sum(axis=1),
         **_books(history),
     }
 
