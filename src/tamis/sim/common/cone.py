@@ -57,6 +57,31 @@ def natural(u0: float, u1: float, u2: float, r0: float, r1: float, r2: float, mu
 
 
 @kernel
+def slope(
+    r0: float, r1: float, r2: float, u0: float, u1: float, u2: float, mu: float, rho: float
+) -> tuple[float, float, float, float, float, float, float, float, float]:
+    """Return, by rows, the derivative of ``-P_K(r - rho (u + mu |u_T| e_N))`` with respect to u; nothing where open."""
+    slip = math.sqrt(u1 * u1 + u2 * u2)
+    z0, z1, z2 = r0 - rho * (u0 + mu * slip), r1 - rho * u1, r2 - rho * u2
+    t = math.sqrt(z1 * z1 + z2 * z2)
+    if mu * t <= -z0:
+        return 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    e1, e2 = (mu * u1 / slip, mu * u2 / slip) if slip > 0.0 else (0.0, 0.0)
+    if t <= mu * z0:
+        return rho, rho * e1, rho * e2, 0.0, rho, 0.0, 0.0, 0.0, rho
+    d1, d2 = z1 / t, z2 / t
+    n = rho / (1.0 + mu * mu)
+    f = n * mu * (z0 + mu * t) / t
+    g = mu * mu * n - f
+    n1, n2 = n * mu * d1, n * mu * d2
+    return (
+        *(n, n1 + n * e1, n2 + n * e2),
+        *(n1, f + g * d1 * d1 + n1 * e1, g * d1 * d2 + n1 * e2),
+        *(n2, g * d1 * d2 + n2 * e1, f + g * d2 * d2 + n2 * e2),
+    )
+
+
+@kernel
 def solve_local(W: Array, q0: float, q1: float, q2: float, mu: float) -> tuple[float, float, float]:
     """Return the impulse of a single contact ``u = W r + q``, W (3, 3) positive and symmetric or nearly so."""
     w00 = W[0, 0]

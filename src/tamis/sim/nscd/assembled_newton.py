@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.jit import kernel
-from tamis.sim.common.cone import project
+from tamis.sim.common.cone import project, slope
 from tamis.sim.nscd.assembled import Problem, residual, velocities
 from tamis.sim.nscd.assembled_factor import Factor, Pattern, factorise, solve
 from tamis.sim.nscd.newton import INNER, LARGEST, SHARE, SMALLEST
@@ -42,57 +42,29 @@ def imbalance(p: Problem, x: Array, centre: Array, c: float, u: Array, force: Ar
 
 
 @kernel
-def derivative(p: Problem, i: int, centre: Array, c: float, u: Array, D: Array) -> None:
-    """Fill D, the derivative of ``-P_K(x_c - c u^)`` with respect to the velocity of contact i."""
-    mu = p.mu[i]
-    u1, u2 = u[i, 1], u[i, 2]
-    slip = math.sqrt(u1 * u1 + u2 * u2)
-    z0, z1, z2 = centre[i, 0] - c * (u[i, 0] + mu * slip), centre[i, 1] - c * u1, centre[i, 2] - c * u2
-    t = math.sqrt(z1 * z1 + z2 * z2)
-    for a in range(3):
-        for b in range(3):
-            D[a, b] = 0.0
-    if mu * t <= -z0:
-        return
-    if t <= mu * z0:
-        D[0, 0] = D[1, 1] = D[2, 2] = c
-    else:
-        d1, d2 = z1 / t, z2 / t
-        n = c / (1.0 + mu * mu)
-        f = n * mu * (z0 + mu * t) / t
-        g = mu * mu * n - f
-        D[0, 0], D[0, 1], D[0, 2] = n, n * mu * d1, n * mu * d2
-        D[1, 0], D[1, 1], D[1, 2] = n * mu * d1, f + g * d1 * d1, g * d1 * d2
-        D[2, 0], D[2, 1], D[2, 2] = n * mu * d2, g * d1 * d2, f + g * d2 * d2
-    if slip > 0.0:
-        for a in range(3):
-            D[a, 1] += D[a, 0] * mu * u1 / slip
-            D[a, 2] += D[a, 0] * mu * u2 / slip
-
-
-@kernel
 def fill(p: Problem, centre: Array, c: float, u: Array, pattern: Pattern, f: Factor) -> None:
     """Write ``I + D W`` into the places of the factor."""
     first = 2 * len(pattern.later)
-    D = np.empty((3, 3))
     for k in range(len(f.block)):
         for j in range(9):
             f.block[k, j] = 0.0
     for step in range(len(pattern.order)):
         i = pattern.order[step]
-        derivative(p, i, centre, c, u, D)
+        D = slope(*(centre[i, 0], centre[i, 1], centre[i, 2]), *(u[i, 0], u[i, 1], u[i, 2]), p.mu[i], c)
+        d00, d01, d02, d10, d11, d12, d20, d21, d22 = D
         for k in range(p.ptr[i], p.ptr[i + 1]):
             out = pattern.source[k]
             for b in range(3):
                 m0, m1, m2 = p.block[k, 3 * b], p.block[k, 3 * b + 1], p.block[k, 3 * b + 2]
-                for a in range(3):
-                    f.block[out, 3 * a + b] = D[a, 0] * m0 + D[a, 1] * m1 + D[a, 2] * m2
-        for a in range(3):
-            for b in range(3):
-                m = 1.0 if a == b else 0.0
-                for j in range(3):
-                    m += D[a, j] * p.diagonal[i, j, b]
-                f.block[first + step, 3 * a + b] = m
+                f.block[out, b] = d00 * m0 + d01 * m1 + d02 * m2
+                f.block[out, 3 + b] = d10 * m0 + d11 * m1 + d12 * m2
+                f.block[out, 6 + b] = d20 * m0 + d21 * m1 + d22 * m2
+        for b in range(3):
+            m0, m1, m2 = p.diagonal[i, 0, b], p.diagonal[i, 1, b], p.diagonal[i, 2, b]
+            f.block[first + step, b] = d00 * m0 + d01 * m1 + d02 * m2
+            f.block[first + step, 3 + b] = d10 * m0 + d11 * m1 + d12 * m2
+            f.block[first + step, 6 + b] = d20 * m0 + d21 * m1 + d22 * m2
+            f.block[first + step, 4 * b] += 1.0
 
 
 @kernel

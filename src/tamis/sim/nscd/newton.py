@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 
 from tamis.jit import kernel
 from tamis.sim.common.blocklu import BlockLU, factorise, solve
-from tamis.sim.common.cone import project
+from tamis.sim.common.cone import project, slope
 from tamis.sim.nscd.sweep import Contacts, copy, impose, push, residual, velocity
 
 Array = NDArray[np.float64]
@@ -141,32 +141,9 @@ def assemble(
             blocks[k, j, j] = 1.0
     for i in range(contacts.a.size):
         u0, u1, u2 = velocity(i, contacts, w)
-        rho, mu = c / weight[i], contacts.mu[i]
-        slip = math.sqrt(u1 * u1 + u2 * u2)
-        z0, z1, z2 = r[i, 0] - rho * (u0 + mu * slip), r[i, 1] - rho * u1, r[i, 2] - rho * u2
-        t = math.sqrt(z1 * z1 + z2 * z2)
-        if mu * t <= -z0:
+        D = slope(r[i, 0], r[i, 1], r[i, 2], u0, u1, u2, contacts.mu[i], c / weight[i])
+        if D[0] == 0.0:
             continue
-        e1, e2 = (mu * u1 / slip, mu * u2 / slip) if slip > 0.0 else (0.0, 0.0)
-        if t <= mu * z0:
-            D = (rho, rho * e1, rho * e2, 0.0, rho, 0.0, 0.0, 0.0, rho)
-        else:
-            d1, d2 = z1 / t, z2 / t
-            n = rho / (1.0 + mu * mu)
-            f = n * mu * (z0 + mu * t) / t
-            g = mu * mu * n - f
-            n1, n2 = n * mu * d1, n * mu * d2
-            D = (
-                n,
-                n1 + n * e1,
-                n2 + n * e2,
-                n1,
-                f + g * d1 * d1 + n1 * e1,
-                g * d1 * d2 + n1 * e2,
-                n2,
-                g * d1 * d2 + n2 * e1,
-                f + g * d2 * d2 + n2 * e2,
-            )
         add_contact(contacts, i, lu, D)
 
 
