@@ -60,21 +60,20 @@ def test_an_arch_falls_below_it_by_hinges_where_theory_puts_them():
 def test_the_wall_with_three_steps():
     """The blow itself is settled to a thousandth; what friction makes of it afterwards to a few standard errors.
 
-    With the smallest step the projectile leaves in one of two ways, 0.6 % apart, as round-off decides.
+    The projectile leaves in one of two ways, 0.6 % apart, as round-off decides: one of ten runs or none with the larger
+    steps, a third of them with the smallest. So medians of the larger ones are compared, and all runs with each other.
     """
     found = []
     for h in (1e-3, 5e-4, 2.5e-4):
         runs = [
             simulators.wall.run({"duration": 0.1, "h": h, "height": 1.7 + 1e-9 * k}, Path()) for k in range(8)
         ]
-        found.append(
-            [
-                np.mean([one[name][-1] for one in runs])
-                for name in ("projectile_v", "dy_r1_b4", "dy_r2_b4", "dy_r2_b5")
-            ]
-        )
-    speed, row_1, left, right = np.array(found).T
-    assert np.ptp(speed[:2]) < 1e-3 * speed[0] and np.ptp(speed) < 7e-3 * speed[0]
+        names = ("projectile_v", "dy_r1_b4", "dy_r2_b4", "dy_r2_b5")
+        found.append([[one[name][-1] for one in runs] for name in names])
+    speed = np.array(found)[:, 0]
+    row_1, left, right = np.array(found)[:, 1:].mean(axis=2).T
+    usual = np.median(speed, axis=1)
+    assert np.ptp(usual[:2]) < 1e-3 * usual[0] and np.ptp(speed) < 8e-3 * usual[0]
     assert (
         np.ptp(row_1) < 0.05 * row_1[0]
     )  # means of eight scatter by 0.8 %; three of them by three times as much
