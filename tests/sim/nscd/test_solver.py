@@ -19,8 +19,8 @@ DATA = Path(__file__).parents[2] / "data" / "contact"
 PUBLISHED = sorted(path.stem for path in DATA.glob("*.npz"))
 
 
-def read(name: str) -> tuple[csr_matrix, NDArray[np.float64], NDArray[np.float64]]:
-    with np.load(DATA / f"{name}.npz") as f:
+def read(name: str, folder: Path = DATA) -> tuple[csr_matrix, NDArray[np.float64], NDArray[np.float64]]:
+    with np.load(folder / f"{name}.npz") as f:
         n = len(f["q"])
         return csr_matrix((f["data"], f["indices"], f["indptr"]), (n, n)), f["q"], f["mu"]
 
@@ -53,6 +53,12 @@ def test_contacts_without_coupling_are_solved_one_by_one() -> None:
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_published_problem(name: str) -> None:
     W, q, mu = read(name)
+    assert max(residuals(W, q, mu, solve_problem(W, q, mu))) <= 1e-6
+
+
+@pytest.mark.parametrize("name", ["arch", "wall"])
+def test_problems_that_sweeps_and_one_path_do_not_solve(name: str) -> None:
+    W, q, mu = read(name, DATA.parent / "assembled")
     assert max(residuals(W, q, mu, solve_problem(W, q, mu))) <= 1e-6
 
 

@@ -56,10 +56,8 @@ from tamis.sim.nscd.interior import (
 )
 
 Array = NDArray[np.float64]
-NEAR, SHRINKS = (
-    1e-3,
-    0.9,
-)  # residual, and ratio of the roots of two gaps, below which their limit is looked for
+NEAR = 1e-3  # residual below which the limit of two iterates is looked for,
+SHRINKS = 0.9  # if the roots of their gaps have at most this ratio
 
 
 @kernel

@@ -18,7 +18,7 @@ grains ten, and there what follows is several times as fast as factorising the w
 
 In a heap, once few contacts are left unsettled, sweeps keep to their surroundings; where that does not settle them,
 they are solved in *patches* (``patches.py``). Both push errors outwards, which a few sweeps over all contacts take
-up. One step in some hundred goes round in circles so: friction is not the gradient of anything, and neither sweeps
+up. One step in some hundreds goes round in circles so: friction is not the gradient of anything, and neither sweeps
 (with momentum or without) nor small patches need to end. The patches then take in contacts that are settled but not
 well, and twice as many bodies as the last time. That ended all of fourteen such steps of heaps of 200 to 2000 grains;
 long bouts of plain sweeps ended half of them.

@@ -114,7 +114,7 @@ def solve_scaled(p: Problem, tol: float) -> Outcome:
             bout = min(2 * bout, AFTER)
         before = e
         if path is not None and starts and sweeps >= LEAST and left > BOUT and path.pays(left * cost):
-            start = starts.pop(0) or min(NEARNESS * math.sqrt(e), FARTHEST)
+            start = starts.pop(0) or min(FARTHEST, NEARNESS * math.sqrt(e))
             taken, e, worst = path.follow(x, u, start, tol)
             steps += taken
             if e < least:
