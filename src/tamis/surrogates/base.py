@@ -1,4 +1,10 @@
-"""What all surrogates have in common: their score, by leaving out one run at a time, and their files."""
+"""What all surrogates have in common: their score, by leaving out one point at a time, and their files.
+
+A point, not a run: the runs of one point tell of each other whatever lies between the points, so that a model which
+follows every point and nothing else would predict each run from its replicates without error. A score is a number only
+where there are some runs for every input: below three points an input a few of many directions fit by chance whatever
+is done, and what is left out has no way to tell.
+"""
 
 from __future__ import annotations
 
@@ -8,37 +14,57 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tamis.errors import StudyError
 from tamis.files import load_arrays
 from tamis.types import Array, Gauss
 
 Made = TypeVar("Made")
+Rows = NDArray[np.int64]
+
+_POINTS_PER_INPUT = 3  # below which no score can be judged
 
 
 @dataclass(frozen=True)
 class Score:
-    """How well runs left out one at a time are predicted, output by output.
+    """How well runs are predicted without the runs of their point, output by output.
 
     ``q2`` is 1 minus the mean squared error over the variance (NaN for a constant output), ``rmse`` the root of
     the mean squared error, ``worst`` the row of the run that is predicted worst, in units of each output's spread.
+    Where there are too few points to judge by (``judged`` is false), the numbers are not to be shown.
     """
 
     q2: Array  # (m,)
     rmse: Array  # (m,)
     worst: int
-    residuals: Array  # (n, m), simulated minus predicted without that run
+    residuals: Array  # (n, m), simulated minus predicted without the runs of that point
+    judged: bool = True
 
 
-def score(y: Array, residuals: Array) -> Score:
-    """Make a score from leave-one-out residuals (n, m) of outputs y (n, m)."""
+def distinct(u: Array) -> tuple[Rows, Rows]:
+    """Return the rows of u (n, d) at which a point occurs for the first time, (k,), and the point of each run, (n,)."""
+    _, first, point = np.unique(u, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    return first[order], rank[point.reshape(-1)]
+
+
+def judged(points: int, inputs: int) -> bool:
+    """Say whether there are points enough for a score to mean anything."""
+    return points >= _POINTS_PER_INPUT * inputs
+
+
+def score(y: Array, residuals: Array, judged: bool = True) -> Score:
+    """Make a score from residuals (n, m) of outputs y (n, m), each predicted without the runs of its point."""
     mse = np.mean(residuals**2, axis=0)
     variance = y.var(axis=0)
     constant = variance <= 1e-24 * np.maximum(np.mean(y**2, axis=0), 1e-300)
     spread = np.where(constant, 1.0, np.sqrt(variance))
     q2 = np.where(constant, np.nan, 1 - mse / np.where(constant, 1.0, variance))
     worst = int(np.argmax(np.max(np.abs(residuals) / spread, axis=1)))
-    return Score(q2, np.sqrt(mse), worst, residuals)
+    return Score(q2, np.sqrt(mse), worst, residuals, judged)
 
 
 def score_arrays(found: Score) -> dict[str, Any]:
@@ -49,7 +75,8 @@ def score_arrays(found: Score) -> dict[str, Any]:
 def score_of(arrays: Mapping[str, Any]) -> Score:
     """Make a score again from what `score_arrays` returned."""
     worst = int(arrays["score_worst"])
-    return Score(arrays["score_q2"], arrays["score_rmse"], worst, arrays["score_residuals"])
+    judged = bool(arrays.get("score_judged", True))  # files from before it was asked
+    return Score(arrays["score_q2"], arrays["score_rmse"], worst, arrays["score_residuals"], judged)
 
 
 class Surrogate(Protocol):
