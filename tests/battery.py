@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from tests import problems
-from tests.surrogates.functions import borehole, ishigami, kinks, sobol_g
-from tests.surrogates.smooth import few_active, hundred, morris, otl, piston, robot, tailed, varying, wing
 
 import tamis
 from tamis.types import Array
+from tests import problems
+from tests.surrogates.functions import borehole, ishigami, kinks, sobol_g
+from tests.surrogates.smooth import few_active, hundred, morris, otl, piston, robot, tailed, varying, wing
 
 
 @dataclass(frozen=True)
