@@ -67,6 +67,7 @@ from tamis.jit import kernel
 DONE, TOO_LONG, NO_RATIO = 0, 1, 2
 MAX_STEPS = 20_000
 STEP = 0.42
+EARLY = 3  # steps within which a peak is the damper's alone
 
 
 @kernel
@@ -279,6 +280,20 @@ def switch(
 
 
 @kernel
+def first_peak(g: float, alpha: float) -> float:
+    """Return the greatest ``F`` of a damper so strong that it comes before the spring counts, in the first steps.
+
+    Without the spring ``p = 1 - g x^(1 + alpha)/(1 + alpha)``, and ``x^alpha p`` is greatest where that is
+    ``(1 + alpha)/(1 + 2 alpha)``. No interpolant shows it: the slope is unbounded at the first instant.
+    """
+    p = (1.0 + alpha) / (1.0 + 2.0 * alpha)
+    if alpha * p / g <= 0.0:  # at the first instant
+        return g
+    w = math.exp(0.25 / (1.0 + alpha) * math.log(alpha * p / g))
+    return g * power(w, alpha) * p + w**6
+
+
+@kernel
 def end_of_contact(w0: float, p0: float, w1: float, p1: float, h: float, g: float, alpha: float) -> float:
     """Return the fraction of the step at which ``F`` vanishes.
 
@@ -351,7 +366,8 @@ def collide(
             )
             q1, u1, side = switch(q, u, side, span, mu, kappa)
         if dF >= 0.0 and dF1 < 0.0:
-            peak = max(peak, hermite(dF / (dF - dF1), F, h * dF, F1, h * dF1))
+            top = first_peak(g, alpha) if n <= EARLY else hermite(dF / (dF - dF1), F, h * dF, F1, h * dF1)
+            peak = max(peak, top, F1)
         w, p, z, F, dF, q, u = w1, p1, z1, F1, dF1, q1, u1
         t += dt
         if parted and dF1 < 0.0:  # what is left of F, over its rate

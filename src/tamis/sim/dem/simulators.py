@@ -61,7 +61,7 @@ _OUTPUTS = {
 
 @simulator(
     name="tamis:dem.impact",
-    version="1",
+    version="2",
     inputs=_INPUTS,
     outputs=_OUTPUTS,
     references=(
