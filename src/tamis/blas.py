@@ -1,0 +1,62 @@
+"""Linear algebra on one thread, whoever calls.
+
+Fits and samplers work on matrices so small that the threads of a BLAS library gain nothing, wait for each other where
+the machine is busy (the fit of 24 outputs took 14 times the processor time), and change the last bits of a result with
+their number. So everything of that kind is marked `one_thread`: whatever the environment says, linear algebra inside
+it keeps to the calling thread, and afterwards the library is as it was. A log-likelihood that a sampler calls is
+inside; parallelism is across runs.
+
+The libraries are looked up once (threadpoolctl reads the list of those loaded, some milliseconds); a call within a call
+costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache, wraps
+from threading import Lock
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_lock = Lock()
+_inside = 0
+_limit: Any = None
+
+
+@contextmanager
+def held() -> Iterator[None]:
+    """Hold the BLAS libraries of this process to one thread."""
+    global _inside, _limit
+    with _lock:
+        if _inside == 0:
+            _limit = _libraries().limit(limits=1, user_api="blas")
+        _inside += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _inside -= 1
+            if _inside == 0:
+                _limit.restore_original_limits()
+
+
+def one_thread(function: Callable[P, R]) -> Callable[P, R]:
+    """Let a function do its linear algebra on the thread that calls it."""
+
+    @wraps(function)
+    def alone(*args: P.args, **kwargs: P.kwargs) -> R:
+        with held():
+            return function(*args, **kwargs)
+
+    return alone
+
+
+@lru_cache(maxsize=1)
+def _libraries() -> Any:
+    import scipy.linalg  # noqa: F401  # NumPy and SciPy each bring a library of their own
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
