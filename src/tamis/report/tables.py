@@ -118,7 +118,9 @@ def percent(share: float) -> str:
 def readable(text: str) -> str:
     """Turn the exponents of a text into raised powers of ten."""
     return re.sub(
-        r"(\d(?:\.\d+)?)e([+-]\d+)", lambda found: f"{found[1]} × 10{superscript(int(found[2]))}", text
+        r"(?<![\w.])(\d(?:\.\d+)?)e([+-]?\d+)\b",
+        lambda found: f"{found[1]} × 10{superscript(int(found[2]))}",
+        text,
     )
 
 

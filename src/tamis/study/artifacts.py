@@ -124,6 +124,7 @@ class Influence:
     src: Array  # (d, m) standardised regression coefficients over the design; (0, m) if not made
     src_r2: Array  # (m,) share of the variance that the regression explains
     fosm: Array  # (d, m) importance factors at the mean, signed; (0, m) if not made
+    doubt: str = ""  # why Sobol indices are left out or rough, where they are; judged on reading
 
 
 @dataclass(frozen=True)

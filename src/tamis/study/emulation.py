@@ -271,6 +271,7 @@ def _records(study: Study, runs: Runs, model: Joined, growth: Array) -> list[Emu
     x = study.model_space.from_unit(runs.u)
     answer = []
     for i, block in enumerate(blocks(study)):
+        judged = _judged(model, block)
         good = runs.good[:, block.columns]
         rows = np.flatnonzero(good.any(axis=1))
         y, left_out = runs.y[rows][:, block.columns], model.score.residuals[rows][:, block.columns]
@@ -288,9 +289,9 @@ def _records(study: Study, runs: Runs, model: Joined, growth: Array) -> list[Emu
                 points=x[rows],
                 simulated=y,
                 predicted=y - left_out,
-                q2_points=model.score.q2[block.columns],
+                q2_points=model.score.q2[block.columns] if judged else np.full(len(block.x), np.nan),
                 growth=growth[:, i],
-                judged=_judged(model, block),
+                judged=judged,
             )
         )
     return answer

@@ -28,7 +28,7 @@ from tamis.study.build import Study
 from tamis.study.checks import worries
 from tamis.study.context import load_posterior
 from tamis.study.emulation import load_emulations, load_runs
-from tamis.study.influence import load_influences
+from tamis.study.influence import doubted, load_influences
 from tamis.study.parts import is_split, parts
 from tamis.study.reader import Stage, read_manifest, up_to_date
 from tamis.study.remedy import remedy
@@ -99,6 +99,8 @@ def _gathered(study: Study, manifest: dict[str, Any], fresh: set[Stage], heard: 
     found_design = _design_runs(study, "surrogate" in fresh) if "runs" in fresh else None
     emulations = load_emulations(study) if "surrogate" in fresh else None
     influences = load_influences(study) if "sensitivity" in fresh else None
+    if influences and emulations:
+        influences = doubted(study, influences, emulations)
     posterior = load_posterior(study) if "posterior" in fresh else None
     panels = _loaded(study, "prediction", Panel) if "prediction" in fresh else None
     propagations = _loaded(study, "propagation", Propagation) if "propagation" in fresh else None

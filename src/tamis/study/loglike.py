@@ -121,7 +121,7 @@ def _record(study: Study, found: Enriched[Kriging]) -> Emulation:
         points=study.model_space.from_unit(found.runs.u[rows]),
         simulated=values[rows, None],
         predicted=values[rows, None] - left_out,
-        q2_points=score.q2[:1],
+        q2_points=np.array([_q2(found.surrogate)]),
         growth=found.growth[:, 0],
         judged=score.judged,
         measure="Q2" if study.settings.surrogate.enrich is None else DUE,

@@ -9,9 +9,10 @@ that line is straighter, as a product or a ratio. Three and more parameters may 
 Modes are looked for by counting. Windows of one width are laid over the draws; a law with one peak has nowhere a window
 that holds less than the fuller windows on *both* its sides, so a window that does, by more than the counts' own noise,
 shows a gap. Nothing is smoothed and no law is assumed: flat, skewed and heavy-tailed marginals raise no alarm, a bound
-of the prior neither. The noise is that of the effective number of draws. On 12000 samples of six laws with one peak
-(uniform, normal, exponential, lognormal, Student's t with 2 degrees, beta 1/2, 4; 100 to 3000 draws) at most 1 in
-1000 was called two.
+of the prior neither. The noise is that of the effective number of draws. Of 39600 samples of laws with one peak
+(uniform, normal, exponential, lognormal, Student's t with 2 degrees and with 1, beta 1/2, 4, a spike in a flat law; 60 to 3000
+draws, and chains worth 100) none was called two; at 4.5 standard errors instead of 5 it was 11 of as many. Modes of
+10 % and 90 %, six standard deviations apart, are found in half of the samples of 400 draws.
 """
 
 from __future__ import annotations

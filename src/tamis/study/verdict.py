@@ -18,6 +18,7 @@ import numpy as np
 from tamis.inference.posterior import Posterior
 from tamis.study.artifacts import Emulation, Panel, Results, Worry
 from tamis.study.shapes import digits, span
+from tamis.types import Array
 
 _LIMITS = 5  # told one by one
 _NUMBERS = 3  # predicted, without a limit
@@ -41,7 +42,9 @@ class Probability:
             return f"below {100 * least:.2g} %{seen}"
         if 1 - self.value < least:
             return f"above {100 * (1 - least):.4g} %"
-        places = max(0, -math.floor(math.log10(100 * self.error))) if self.error > 0 else 0
+        if not self.error > 0:
+            return f"{100 * self.value:.2g} %"
+        places = max(0, -math.floor(math.log10(100 * self.error)))
         return f"{100 * self.value:.{places}f} ± {100 * self.error:.{places}f} %"
 
 
@@ -59,7 +62,7 @@ class Decision:
         """The number, if it is one, and the probability of passing its limit."""
         p = self.panel
         side, unit = "below" if p.below else "above", _unit(p)
-        odds = f"{side} its limit of {p.limit:g}{unit} with a probability of {self.model.text}"
+        odds = f"{side} its limit of {p.limit:g}{unit} with probability {self.model.text}"
         odds += (
             f" by the model alone, {self.total.text} with errors" if has_error(p) else " by the model alone"
         )
@@ -91,7 +94,7 @@ def decisions(panels: Sequence[Panel]) -> list[Decision]:
     for p in panels:
         if math.isfinite(p.limit) and p.exceedance.size:
             at = int(np.argmax(p.exceedance[1]))
-            error = p.exceedance_error if p.exceedance_error.size else np.zeros_like(p.exceedance)
+            error = passing_errors(p)
             passed = bool(p.exceedance[0, at] > 0)
             model, total = (
                 Probability(float(p.exceedance[k, at]), float(error[k, at]), p.worth, none)
@@ -99,6 +102,12 @@ def decisions(panels: Sequence[Panel]) -> list[Decision]:
             )
             found.append(Decision(p, at, model, total))
     return sorted(found, key=lambda d: (-d.total.value, -d.model.value))
+
+
+def passing_errors(panel: Panel) -> Array:
+    """Return the standard errors of the probabilities of passing a limit, (2, m); NaN in files from before."""
+    found = panel.exceedance_error
+    return found if found.size else np.full(panel.exceedance.shape, np.nan)
 
 
 def has_error(panel: Panel) -> bool:
@@ -186,9 +195,11 @@ def verdict(
         said = f"The surrogate predicts runs it has not seen with Q2 of {worst.q2:.3f} or more"
         return f"{said}; nothing is built on it yet."
     if posterior is None:
-        n = len(panels or ())
+        if panels is None:
+            return "Nothing is predicted yet."
+        n = len(panels)
         text = f"The prior was propagated through {n} prediction{'s' if n > 1 else ''}; there are no data"
-        return "\n".join([_reserved(text, found), *_decided(panels or ())])
+        return "\n".join([_reserved(text, found), *_decided(panels)])
     gains = posterior.summary().column("narrowing")
     informed = sum(gain > 0.5 for gain in gains)
     parts = [f"The data narrow {informed} of {len(gains)} parameters by more than half"]
