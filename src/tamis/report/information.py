@@ -285,8 +285,8 @@ def exceedance_blocks(panels: Sequence[Panel]) -> list[Block]:
 
 
 _EXCEEDED = (
-    "Probability of being above the limit (of a least value: below it), point by point: of the model's answers over the posterior draws, and "
-    "with errors added."
+    "Probability of being above the limit (of a least value: below it), point by point: of the model's answers over "
+    "the draws, and with errors added."
 )
 
 

@@ -11,7 +11,7 @@ from tamis.inference.posterior import Posterior
 from tamis.store import Run, failure_groups, reason
 from tamis.study.artifacts import DesignRuns, Emulation, Panel, Propagation, Worry
 from tamis.study.shapes import listed, modes, several, together
-from tamis.study.verdict import points, shortfall
+from tamis.study.verdict import points, shortfall, uncounted
 from tamis.types import Array
 
 _EDGE = 0.02  # the outermost part of the prior at each end ...
@@ -321,28 +321,24 @@ def _misfit(panel: Panel) -> list[Worry]:
 
 
 def _other_side(panel: Panel) -> list[Worry]:
-    """Tell of a signed peak whose magnitude passes a limit on the other side, where nobody counts it."""
+    """Tell of a signed peak that meets a limit on its other side, where nobody counts it."""
     if panel.how != "peak" or not np.isfinite(panel.limit):
         return []
-    value, limit = panel.model, abs(panel.limit)
-    name = f"{panel.series}, {panel.label}"
+    name, limit = f"{panel.series}, {panel.label}", abs(panel.limit)
     if panel.limit < 0:
-        return [
-            Worry(
-                f"{name}: a peak keeps its sign, and a limit of {panel.limit:g} is passed by all that lies above it. "
-                'Observe how = "min" for the probability of falling below it, or "peak_abs" with the limit '
-                f"{limit:g}.",
-                serious=True,
-            )
-        ]
-    share = float((value < -limit).mean(axis=0).max())
-    if share <= max(float((value > limit).mean(axis=0).max()), 0.01) / 10:
+        text = (
+            f"{name}: all peaks above {panel.limit:g} count as passing that limit, positive ones too. Observe "
+            f'how = "min" for the probability of falling below it, or "peak_abs" with a limit of {limit:g}.'
+        )
+        return [Worry(text, serious=True)]
+    share = uncounted(panel)
+    if not share:
         return []
+    seen = f"{100 * share:.0f} %" if share > 0.01 else "some"
     text = (
-        f"{name}: in {share:.0%} of the draws the peak is negative and larger than the limit of {panel.limit:g}, "
-        'which does not count as passing it: a peak keeps its sign. Observe how = "peak_abs", or "max" if only the '
-        "positive side matters."
-    ).replace("% ", " % ", 1)
+        f"{name}: in {seen} of the draws the peak is below {-limit:g}, which does not count as passing the limit of "
+        f'{panel.limit:g}: a peak keeps its sign. Observe how = "peak_abs", or "max" if only that side matters.'
+    )
     return [Worry(text, serious=True)]
 
 

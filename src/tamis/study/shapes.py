@@ -10,9 +10,10 @@ Modes are looked for by counting. Windows of one width are laid over the draws; 
 that holds less than the fuller windows on *both* its sides, so a window that does, by more than the counts' own noise,
 shows a gap. Nothing is smoothed and no law is assumed: flat, skewed and heavy-tailed marginals raise no alarm, a bound
 of the prior neither. The noise is that of the effective number of draws. Of 39600 samples of laws with one peak
-(uniform, normal, exponential, lognormal, Student's t with 2 degrees and with 1, beta 1/2, 4, a spike in a flat law; 60 to 3000
-draws, and chains worth 100) none was called two; at 4.5 standard errors instead of 5 it was 11 of as many. Modes of
-10 % and 90 %, six standard deviations apart, are found in half of the samples of 400 draws.
+(uniform, normal, exponential, lognormal, Student's t with 2 degrees and with 1, beta 1/2, 4, a spike in a flat law;
+60 to 3000 draws, and chains worth 100) none was called two; at 4.5 standard errors instead of 5 it was 11 of as many.
+Of 400 draws in two modes twelve standard deviations apart, the lesser is found in 98 % of the samples where it holds a
+tenth, in 24 % where it holds 6 %.
 """
 
 from __future__ import annotations

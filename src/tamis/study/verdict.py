@@ -66,6 +66,8 @@ class Decision:
         odds += (
             f" by the model alone, {self.total.text} with errors" if has_error(p) else " by the model alone"
         )
+        if uncounted(p):
+            odds += " (its other sign not counted)"
         if len(p.x) == 1:
             return f"{predicted(p)}; {odds}."
         name, _, of_x = p.xlabel.partition(" [")
@@ -108,6 +110,17 @@ def passing_errors(panel: Panel) -> Array:
     """Return the standard errors of the probabilities of passing a limit, (2, m); NaN in files from before."""
     found = panel.exceedance_error
     return found if found.size else np.full(panel.exceedance.shape, np.nan)
+
+
+def uncounted(panel: Panel) -> float:
+    """Return the share of draws whose signed peak lies beyond a positive limit on the other side, where it is largest.
+
+    Nothing where such peaks are rare beside those that count.
+    """
+    if panel.how != "peak" or not panel.limit > 0:
+        return 0.0
+    other, same = (float(np.max((sign * panel.model > panel.limit).mean(axis=0))) for sign in (-1, 1))
+    return other if other > 0.1 * same else 0.0
 
 
 def has_error(panel: Panel) -> bool:
