@@ -101,7 +101,7 @@ def _needed(record: Emulation, wanted: float) -> int | None:
     if rate >= 0:
         return None
     needed = n[-1] * math.exp(math.log((1 - wanted) / (1 - q2[-1])) / rate)
-    return round(needed, -1 - int(math.log10(needed)) + 2) if needed < _FOLD * n[-1] else None
+    return int(round(needed, 1 - int(math.log10(needed)))) if needed < _FOLD * n[-1] else None
 
 
 def _direct(study: Study) -> str:
