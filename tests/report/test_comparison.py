@@ -136,3 +136,14 @@ def test_shared_parameters_are_drawn_once_a_model() -> None:
     assert figure.axes[0].get_xlabel() == "k_t [10⁸ N/m]"
     table = models.shared_numbers(shared, ["m1", "m2", "m3"])
     assert set(table.column("model")) == {"m1", "m3"}
+
+
+def test_decisions_of_all_models_weighed_stand_in_the_verdict(tmp_path: Path) -> None:
+    found = samples.comparison(tmp_path)
+    first, *rest = found.panels
+    limited = replace(first, limit=0.6, exceedance=np.full((2, len(first.x)), 0.25))
+    path = tmp_path / "report.html"
+    write_comparison(replace(found, panels=(limited, *rest)), path)
+    told = re.findall("<p>All models weighed: (.*?)</p>", path.read_text())
+    assert len(told) == 1 and "above its limit of 0.6" in told[0]
+    assert "with probability 25 % by the model alone, 25 % with errors" in told[0]

@@ -234,8 +234,22 @@ def test_a_surrogate_no_better_than_the_mean_is_called_so_and_the_way_out_is_tim
     assert "influence-signals" not in page and "where 0 is no better than the mean of the runs" in page
 
 
-def test_a_slow_simulator_is_not_to_be_sampled_and_something_smoother_is_asked_for(chirp):
+def test_a_simulator_without_a_batch_door_is_priced_by_its_runs(chirp, monkeypatch):
     (chirp / "model.py").write_text(CHIRP)
+    study = Study.load("study.toml")
+    monkeypatch.setattr(remedy, "_run_seconds", lambda _: 0.01)
+    # 110 likelihoods a draw and a store of 100,000 runs: 900 draws of 110 runs of 10 ms are 990 s
+    assert remedy.remedy(study, [emulation(0.1)]) == (
+        "Leave [surrogate] out: sampling the simulator itself takes about 16 min on one core "
+        "(99,000 runs, with [inference] n = 900)."
+    )
+    monkeypatch.setattr(remedy, "_run_seconds", lambda _: 1.0)
+    assert "Leave [surrogate] out" not in remedy.remedy(study, [emulation(0.1)])
+
+
+def test_of_a_slow_simulator_something_smoother_is_asked_for(chirp, monkeypatch):
+    (chirp / "model.py").write_text(CHIRP)
+    monkeypatch.setattr(remedy, "_run_seconds", lambda _: 60.0)
     with pytest.raises(
         SurrogateError, match="More runs alone will hardly mend it: observe something smoother"
     ):
@@ -259,8 +273,9 @@ def emulation(q2, **changes):
     return replace(Emulation(q2=q2, growth=np.array([[40.0, q2]]), **names, **arrays, poor=True), **changes)
 
 
-def test_more_runs_are_extrapolated_from_the_growth_of_the_score(chirp):
+def test_more_runs_are_extrapolated_from_the_growth_of_the_score(chirp, monkeypatch):
     (chirp / "model.py").write_text(CHIRP)
+    monkeypatch.setattr(remedy, "_run_seconds", lambda _: 60.0)
     study = Study.load("study.toml")
     grown = np.array([[20.0, 0.6], [40.0, 0.8]])  # what is missing halves with twice the runs: 0.05 at 160
     assert remedy.remedy(study, [emulation(0.8, growth=grown)]) == (
@@ -272,8 +287,9 @@ def test_more_runs_are_extrapolated_from_the_growth_of_the_score(chirp):
     assert remedy.remedy(study, [replace(emulation(0.99), poor=False)]) == ""
 
 
-def test_what_cannot_be_judged_has_no_number_and_stops_the_study(chirp):
+def test_what_cannot_be_judged_has_no_number_and_stops_the_study(chirp, monkeypatch):
     (chirp / "model.py").write_text(CHIRP)
+    monkeypatch.setattr(remedy, "_run_seconds", lambda _: 60.0)
     study = Study.load("study.toml")
     u = np.random.default_rng(0).random((5, 2))
     few = emulation(math.nan, judged=False, points=u)

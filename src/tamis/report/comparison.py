@@ -16,8 +16,9 @@ from tamis.report import bands, models
 from tamis.report.blocks import Block, Concerns, Heading, Links, Picture, Screen, Text, grid, write_page
 from tamis.report.page import citations
 from tamis.report.references import beside, reference_grid
-from tamis.report.tables import Cell, logarithm, number, percent, plain, with_error
+from tamis.report.tables import Cell, logarithm, number, percent, plain, readable, with_error
 from tamis.space import Parameter
+from tamis.study.verdict import decisions
 from tamis.types import Array, Table
 
 if TYPE_CHECKING:
@@ -75,7 +76,8 @@ def verdict(placed: _Placed) -> list[Block]:
     )
     return [
         Text(sentence, lead=True),
-        Concerns(tuple((worry.text, worry.serious) for worry in found.worries)),
+        *(Text(readable(f"All models weighed: {decision.text}")) for decision in decisions(found.panels)),
+        Concerns(tuple((readable(worry.text), worry.serious) for worry in found.worries)),
         grid(columns, rows),
         Picture("evidence", models.evidence_figure(table), caption, {"evidence": table}),
         *_reports(placed),

@@ -20,13 +20,14 @@ from tamis.inference.likelihood import Likelihood
 from tamis.simulation import batched
 from tamis.store import RunStore
 from tamis.study.artifacts import Emulation
-from tamis.study.build import Sampler, Study
+from tamis.study.build import CALLS_A_POINT, Sampler, Study
 from tamis.study.panels import QUICK, SLOW
 from tamis.study.sampling import MOST_STORED
 from tamis.study.verdict import points, rank
 from tamis.surrogates.base import POINTS_PER_INPUT
 
 _AFFORDABLE = 4 * 3600.0  # seconds of one core for sampling the simulator itself
+_FEWEST_DRAWS = 400  # of a sample that is worth having
 _PATIENCE = 10.0  # seconds that a first small batch may take before it is not timed at all
 _TIMED = 0.2  # seconds of a batch from which its time is that of its points
 _ROWS = (4, 1024)  # points of the first batch timed and of the last
@@ -122,11 +123,17 @@ def _direct(study: Study) -> str:
             return ""
         how = f"by its batch door takes about {_lasting(seconds)}"
     else:
-        runs = calls * len(tests)
+        runs, fewer = calls * len(tests), ""
+        most = min(MOST_STORED, _AFFORDABLE / each)
+        if runs > most and sampler.method != "metropolis":
+            n = int(most // (CALLS_A_POINT * len(tests))) // 100 * 100
+            if n < _FEWEST_DRAWS:
+                return ""
+            runs, fewer = CALLS_A_POINT * n * len(tests), f", with [inference] n = {n}"
         seconds = runs * each
         if runs > MOST_STORED:
             return ""
-        how = f"takes about {_lasting(seconds)} on one core ({runs:,} runs)"
+        how = f"takes about {_lasting(seconds)} on one core ({runs:,} runs{fewer})"
     return f"Leave [surrogate] out: sampling the simulator itself {how}." if seconds <= _AFFORDABLE else ""
 
 
