@@ -144,6 +144,6 @@ def test_decisions_of_all_models_weighed_stand_in_the_verdict(tmp_path: Path) ->
     limited = replace(first, limit=0.6, exceedance=np.full((2, len(first.x)), 0.25))
     path = tmp_path / "report.html"
     write_comparison(replace(found, panels=(limited, *rest)), path)
-    told = re.findall("<p>All models weighed: (.*?)</p>", path.read_text())
+    told = re.findall("<p>All models weighed: (.*?)</p>", path.read_text().replace("\u00a0", " "))
     assert len(told) == 1 and "above its limit of 0.6" in told[0]
     assert "with probability 25 % by the model alone, 25 % with errors" in told[0]

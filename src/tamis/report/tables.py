@@ -115,6 +115,11 @@ def percent(share: float) -> str:
     return f"{_fixed(100 * share, extra)}\u00a0%"
 
 
+def sentence(text: str) -> str:
+    """Make a sentence of the verdict readable: powers of ten, and no line break within a number and its error."""
+    return readable(text).replace(" ± ", "\u00a0±\u00a0").replace(" %", "\u00a0%")
+
+
 def readable(text: str) -> str:
     """Turn the exponents of a text into raised powers of ten."""
     return re.sub(

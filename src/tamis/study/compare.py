@@ -197,7 +197,7 @@ def _mixed(results: Sequence[Results], weights: Sequence[float], rng: np.random.
             "overlay": first.overlay,
             "limit": first.limit,
             "how": first.how,
-            "effective": min(p.worth for p in same),
+            "worth": min(p.worth for p in same),
         }
         nothing = np.empty((0, len(first.x)))
         mixed.append(

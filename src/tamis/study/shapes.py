@@ -54,10 +54,22 @@ class Mode:
     share: float  # of all draws
 
 
-def modes(values: Array, effective: float = math.inf) -> list[Mode]:
+def effective(posterior: Posterior) -> Array:
+    """Return how many independent draws those of each parameter are worth, (d,).
+
+    Draws of one trajectory of a surrogate share its error: a part of the variance averages over trajectories only.
+    """
+    ess = posterior.diagnostics.get("ess", np.full(posterior.space.dim, float(len(posterior.flat))))
+    groups, share = (posterior.diagnostics.get(name) for name in ("group_rhat", "surrogate_share"))
+    if groups is None or share is None:
+        return ess
+    return np.asarray(len(groups) / (np.clip(share, 0, 1) + np.clip(1 - share, 0, 1) / ess))
+
+
+def modes(values: Array, worth: float = math.inf) -> list[Mode]:
     """Return the modes of draws (n,), in their order; one where there is no gap that noise cannot explain."""
     x = np.sort(values[np.isfinite(values)])
-    worth = min(effective, float(len(np.unique(x))))
+    worth = min(worth, float(len(np.unique(x))))
     cuts = sorted(_cuts(x, len(x), worth)) if worth >= _FEWEST else []
     edges = [-math.inf, *cuts, math.inf]
     found = []
@@ -102,7 +114,7 @@ def _cuts(x: Array, n: int, worth: float) -> list[float]:
 
 def several(posterior: Posterior) -> list[str]:
     """Say which parameters have several modes, with an interval and a share for each."""
-    ess = posterior.diagnostics.get("ess", np.full(posterior.space.dim, math.inf))
+    ess = effective(posterior)
     told = []
     for i, parameter in enumerate(posterior.space.parameters):
         found = modes(posterior.flat[:, i], float(ess[i]))
@@ -143,7 +155,7 @@ def digits(value: float, spread: float) -> str:
 def together(posterior: Posterior) -> list[str]:
     """Say which parameters are known only together, and what of them is known."""
     space, x = posterior.space, posterior.flat
-    worth = float(np.min(posterior.diagnostics.get("ess", len(x))))
+    worth = float(np.min(effective(posterior)))
     if space.dim < 2 or worth < _FEWEST:
         return []
     moving = [i for i in range(space.dim) if np.ptp(x[:, i]) > 0]

@@ -63,9 +63,10 @@ class Decision:
         p = self.panel
         side, unit = "below" if p.below else "above", _unit(p)
         odds = f"{side} its limit of {p.limit:g}{unit} with probability {self.model.text}"
-        odds += (
-            f" by the model alone, {self.total.text} with errors" if has_error(p) else " by the model alone"
-        )
+        if has_error(p):
+            odds += f" by the model alone, {self.total.text} with errors"
+        elif len(p.x) > 1:
+            odds += " by the model alone"
         if uncounted(p):
             odds += " (its other sign not counted)"
         if len(p.x) == 1:
@@ -83,8 +84,8 @@ class Decision:
             "limit": p.limit,
             "side": "below" if p.below else "above",
             "x": float(p.x[self.at]) if len(p.x) > 1 else None,
-            "model": [self.model.value, self.model.error],
-            "total": [self.total.value, self.total.error],
+            "model": [self.model.value, _known(self.model.error)],
+            "total": [self.total.value, _known(self.total.error)],
             "draws": self.total.worth,
             "text": self.text,
         }
@@ -104,6 +105,10 @@ def decisions(panels: Sequence[Panel]) -> list[Decision]:
             )
             found.append(Decision(p, at, model, total))
     return sorted(found, key=lambda d: (-d.total.value, -d.model.value))
+
+
+def _known(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 def passing_errors(panel: Panel) -> Array:
