@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 
-from tamis.report import models, write_comparison
+from tamis.report import comparison, models, write_comparison
+from tamis.report.blocks import Text
 from tamis.report.style import PARAMETERS
 from tests.report import samples
 from tests.report.test_page import Page
@@ -142,8 +143,9 @@ def test_decisions_of_all_models_weighed_stand_in_the_verdict(tmp_path: Path) ->
     found = samples.comparison(tmp_path)
     first, *rest = found.panels
     limited = replace(first, limit=0.6, exceedance=np.full((2, len(first.x)), 0.25))
-    path = tmp_path / "report.html"
-    write_comparison(replace(found, panels=(limited, *rest)), path)
-    told = re.findall("<p>All models weighed: (.*?)</p>", path.read_text().replace("\u00a0", " "))
-    assert len(told) == 1 and "above its limit of 0.6" in told[0]
-    assert "with probability 25 % by the model alone, 25 % with errors" in told[0]
+    placed = comparison._Placed(replace(found, panels=(limited, *rest)), tmp_path / "report.html")
+    said = [b.text.replace("\u00a0", " ") for b in comparison.verdict(placed) if isinstance(b, Text)]
+    assert (
+        len(said) == 2 and said[1].startswith("All models weighed: ") and "above its limit of 0.6" in said[1]
+    )
+    assert "with probability 25 % by the model alone, 25 % with errors" in said[1]
