@@ -22,8 +22,10 @@ from tamis.study.artifacts import Emulation
 from tamis.study.build import Study
 from tamis.study.checks import worries
 from tamis.study.emulation import load_emulations
+from tamis.study.influence import doubted
 from tamis.study.panels import make_panel
 from tamis.study.verdict import decisions, verdict
+from tests.report import samples
 from tests.study import beam
 
 NORMAL = ndtri((np.arange(1000) + 0.5) / 1000)  # exact quantiles: what is told does not depend on luck
@@ -328,3 +330,25 @@ def test_what_the_fit_cannot_judge_reaches_the_record(chirp, monkeypatch):
     assert found.verdict.startswith(
         "The surrogate of run-1, z cannot be judged by 12 points for 2 parameters"
     )
+
+
+def test_indices_of_a_poor_surrogate_are_rough_and_of_a_useless_one_left_out(chirp):
+    study = Study.load("study.toml")
+    known = replace(samples.influences()[0], series="run-1", label="z", source="polynomial chaos")
+
+    def read(record, judge):
+        (found,) = doubted(study, (record,), (judge,))
+        return found
+
+    rough = read(known, emulation(0.8))
+    assert rough.doubt == (
+        "Sobol indices of run-1, z are rough: those of a surrogate that explains 0.80 of the variance."
+    )
+    assert rough.total is known.total
+    gone = read(known, emulation(0.3))
+    assert gone.doubt == "Sobol indices of run-1, z are left out: the surrogate has a Q2 of 0.30."
+    assert not gone.total.size and not gone.shares.size and gone.src is known.src
+    assert "the surrogate cannot be judged." in read(known, emulation(math.nan, judged=False)).doubt
+    assert read(known, replace(emulation(0.99), poor=False)) is known
+    asked = replace(known, source="simulator, by sampling")
+    assert read(asked, emulation(0.3)) is asked  # the simulator's own
