@@ -16,6 +16,17 @@ def test_scalars():
     assert tamis.peak_time("z")(run)[0] == T[np.argmax(abs(run["z"]))]
 
 
+def test_extremes_of_one_side_or_without_a_sign():
+    """Of a signal between -3 and 1 the peak is -3, the largest value 1, the least -3, the largest magnitude 3."""
+    run = {"t": T, "z": 2.0 * np.sin(np.pi * T) - 1.0}
+    found = [f("z", unit="m")(run)[0] for f in (tamis.largest, tamis.least, tamis.peak_abs, tamis.peak)]
+    assert found == pytest.approx([1.0, -3.0, 3.0, -3.0])
+    both = {"z": np.array([[1.0, -5.0], [4.0, 2.0]])}
+    many = [f("z").many(both).tolist() for f in (tamis.largest, tamis.least, tamis.peak_abs)]
+    assert many == [[[1.0], [4.0]], [[-5.0], [2.0]], [[5.0], [4.0]]]
+    assert tamis.peak("z").how == "peak" and tamis.least("z").how == "min"
+
+
 def test_interpolation_is_exact_on_a_straight_line():
     run = {"t": T, "z": 3 * T - 1}
     assert tamis.at("z", [0.0, 0.123456, 2.0])(run) == pytest.approx([-1.0, 3 * 0.123456 - 1, 5.0], abs=1e-14)

@@ -109,12 +109,38 @@ class Peak(_Rowwise):
         """Names of the outputs it reads."""
         return (self.output, self.along) if self.when else (self.output,)
 
+    @property
+    def how(self) -> str:
+        """What a study file calls it."""
+        return "peak_time" if self.when else "peak"
+
     def many(self, outputs: Outputs) -> Array:
         """Return (n, 1) peaks or their times."""
         signal = _signal(outputs, self.output)
         where = np.argmax(np.abs(signal), axis=1)[:, None]
         taken = _signal(outputs, self.along) if self.when else signal
         return np.take_along_axis(np.broadcast_to(taken, signal.shape), where, axis=1)
+
+
+@dataclass(frozen=True)
+class Extreme(_Rowwise):
+    """The largest or the least number of a signal, or its largest magnitude without a sign."""
+
+    output: str
+    how: Literal["max", "min", "peak_abs"]
+    unit: str = ""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Names of the outputs it reads."""
+        return (self.output,)
+
+    def many(self, outputs: Outputs) -> Array:
+        """Return (n, 1) extremes."""
+        signal = _signal(outputs, self.output)
+        if self.how == "min":
+            return np.asarray(signal.min(axis=1, keepdims=True))
+        return np.asarray((signal if self.how == "max" else np.abs(signal)).max(axis=1, keepdims=True))
 
 
 @dataclass(frozen=True)
@@ -262,6 +288,21 @@ def peak(output: str, unit: str = "") -> Peak:
     return Peak(output, unit)
 
 
+def largest(output: str, unit: str = "") -> Extreme:
+    """Observe the largest number of a signal: `how = "max"` in a study file."""
+    return Extreme(output, "max", unit)
+
+
+def least(output: str, unit: str = "") -> Extreme:
+    """Observe the least number of a signal: `how = "min"` in a study file."""
+    return Extreme(output, "min", unit)
+
+
+def peak_abs(output: str, unit: str = "") -> Extreme:
+    """Observe the largest magnitude of a signal, whatever its sign."""
+    return Extreme(output, "peak_abs", unit)
+
+
 def peak_time(output: str, along: str = "t", unit: str = "") -> Peak:
     """Observe when the largest magnitude of a signal occurs."""
     return Peak(output, unit, along, when=True)
@@ -287,7 +328,10 @@ def envelope(output: str, coord: Any, along: str = "t", unit: str = "") -> Envel
 SCALARS: dict[str, Callable[..., Observable]] = {
     "value": value,
     "final": final,
+    "max": largest,
+    "min": least,
     "peak": peak,
+    "peak_abs": peak_abs,
     "peak_time": peak_time,
 }
 SIGNALS: dict[str, Callable[..., Observable]] = {"at": at, "spectrum": spectrum, "envelope": envelope}

@@ -109,8 +109,8 @@ def _print_sampling(study: Study, seconds: float) -> None:
     tests = [e for s in study.series if s.use == "calibrate" for e in s.experiments]
     if not tests:
         return
-    from tamis.inference.likelihood import Likelihood
     from tamis.study.parts import parts
+    from tamis.study.remedy import likelihood_seconds
     from tamis.study.sampling import check_affordable, stored_runs
 
     sampler = study.settings.sampler
@@ -138,14 +138,7 @@ def _print_sampling(study: Study, seconds: float) -> None:
             f"{duration(few * seconds)} to {duration(runs * seconds)} on one core{in_all}"
         )
         return
-    forwards = [study.forward(e) for e in tests]
-    calls = sampler.calls
-    likelihood = Likelihood(study.space, tuple((f.experiment, f) for f in forwards))
-    x = study.space.sample(1000, np.random.default_rng(0))
-    likelihood(x)
-    start = time.perf_counter()
-    likelihood(x)
-    each = (time.perf_counter() - start) / len(x)
+    calls, each = sampler.calls, likelihood_seconds(study)
     say(
         f"posterior: {sampler.described}, about {calls:,} likelihoods of {duration(each)}: "
         f"{duration(calls * each)}{each_part}"

@@ -27,9 +27,15 @@ def print_results(results: Results, *, as_json: bool) -> None:
         say(json.dumps({"task": "result", **outcome(results), "report": report}))
         return
     if results.emulations:
-        worst = min(results.emulations, key=lambda e: e.q2)
+        from tamis.study.verdict import rank
+
+        worst = min(results.emulations, key=rank)
         n, poorest = len(results.emulations), f"{worst.series}, {worst.label}"
-        say(f"surrogate: {worst.method}, Q2 {worst.q2:.5g}" + (f" at worst ({poorest})" if n > 1 else ""))
+        said = f"Q2 {worst.q2:.5g}" if worst.judged else "cannot be judged"
+        said += f" at worst ({poorest})" if n > 1 else ""
+        if worst.measure != "Q2":
+            said += f" over the prior; {worst.measure} {worst.growth[-1, 1]:.4f}"
+        say(f"surrogate: {worst.method}, {said}")
     if results.posterior is not None:
         summary = results.posterior.summary()
         wanted = ("parameter", "unit", "median", "q05", "q95", "narrowing")

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 
-from tamis.report import models, write_comparison
+from tamis.report import comparison, models, write_comparison
+from tamis.report.blocks import Text
 from tamis.report.style import PARAMETERS
 from tests.report import samples
 from tests.report.test_page import Page
@@ -136,3 +137,15 @@ def test_shared_parameters_are_drawn_once_a_model() -> None:
     assert figure.axes[0].get_xlabel() == "k_t [10⁸ N/m]"
     table = models.shared_numbers(shared, ["m1", "m2", "m3"])
     assert set(table.column("model")) == {"m1", "m3"}
+
+
+def test_decisions_of_all_models_weighed_stand_in_the_verdict(tmp_path: Path) -> None:
+    found = samples.comparison(tmp_path)
+    first, *rest = found.panels
+    limited = replace(first, limit=0.6, exceedance=np.full((2, len(first.x)), 0.25))
+    placed = comparison._Placed(replace(found, panels=(limited, *rest)), tmp_path / "report.html")
+    said = [b.text.replace("\u00a0", " ") for b in comparison.verdict(placed) if isinstance(b, Text)]
+    assert (
+        len(said) == 2 and said[1].startswith("All models weighed: ") and "above its limit of 0.6" in said[1]
+    )
+    assert "with probability 25 % by the model alone, 25 % with errors" in said[1]

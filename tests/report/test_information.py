@@ -166,7 +166,9 @@ def test_numbers_hold_every_figure() -> None:
 def limited(panel: Panel, alone: np.ndarray, total: np.ndarray) -> Panel:
     """A panel with a limit, from 1000 draws."""
     drawn = np.zeros((1000, len(panel.x)))
-    return replace(panel, limit=0.6, exceedance=np.stack([alone, total]), model=drawn)
+    share = np.stack([alone, total])
+    error = np.sqrt(share * (1 - share) / 1000)
+    return replace(panel, limit=0.6, exceedance=share, exceedance_error=error, model=drawn)
 
 
 def swept() -> Panel:
@@ -191,17 +193,17 @@ def test_exceedance_along_an_abscissa() -> None:
     assert 30.0 < ax.get_ylim()[1] < 40.0 and legend(picture.figure) == ["parameters", "with errors"]
     assert [t.get_text() for t in ax.texts] == ["ctr-by-angle", "limit 0.6"]
     row = table(blocks, "exceedance").rows[0]
-    assert [cell.text for cell in row] == ["ctr-by-angle", "0.6", "angle = 70 deg", "20\u00a0%", "30\u00a0%"]
+    assert [cell.text for cell in row] == ["ctr-by-angle", "0.6", "angle = 70 deg", "20 ± 1 %", "30 ± 1 %"]
     assert picture.files["exceedance-1"].column("with errors") == panel.exceedance[1].tolist()
 
 
 @pytest.mark.parametrize(
     ("model", "total", "said"),
     [
-        (0.25, 0.5, ["25\u00a0%", "50\u00a0%"]),
-        (0.0, 0.001, ["below 0.3 %", "below 0.3 %"]),  # 3 of 1000 draws
+        (0.25, 0.5, ["25 ± 1 %", "50 ± 2 %"]),
+        (0.0, 0.001, ["below 0.3 % (none of 1000 draws)", "below 0.3 %"]),  # 3 of 1000 draws
         (1.0, 0.999, ["above 99.7 %", "above 99.7 %"]),
-        (0.003, 0.006, ["0.3\u00a0%", "0.6\u00a0%"]),
+        (0.003, 0.006, ["0.3 ± 0.2 %", "0.6 ± 0.2 %"]),
     ],
 )
 def test_a_probability_is_no_nearer_to_none_or_all_than_draws_can_tell(

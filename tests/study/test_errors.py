@@ -147,6 +147,7 @@ CASES = [
     ),
     ("[[predict]] ", "[predict] ", "predict: input should be a valid list"),
     ('name = "drop-2.0"', 'name = "drop-1.0"', 'two experiments or predictions are called "drop-1.0"'),
+    ('how = "at", data', 'how = "peak_ab", data', 'no observable "peak_ab"; did you mean "peak_abs"?'),
     # units
     ('unit = "1/m"', 'unit = "1/km"', 'parameters.drag.unit: unit "1/km", but model.py:ball takes "1/m"'),
     # files

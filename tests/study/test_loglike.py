@@ -16,6 +16,7 @@ from tamis.inference.posterior import Posterior
 from tamis.study import sampling
 from tamis.study.build import Study
 from tamis.study.reader import read, up_to_date
+from tamis.summary import print_results
 from tamis.surrogates import kriging
 
 MODEL = """
@@ -147,6 +148,22 @@ def test_the_predictor_alone_by_the_other_samplers(enriched):
     assert np.all(
         np.abs(found.posterior.flat.mean(axis=0) - mean) < 0.25 * sd
     )  # 0.15 of the surrogate, 2.5 / sqrt(600)
+
+
+def test_two_measures_of_one_surrogate_have_two_names(enriched, capsys):
+    """Q2 of left-out runs is over the prior; what enrichment raises is the part of the posterior that is data's."""
+    found = Study.load("study.toml").run("surrogate", executor=0)
+    (record,) = found.emulations
+    assert record.measure == "share of the variance due to data"
+    assert record.growth[-1, 1] != record.q2 and 0 <= record.growth[-1, 1] <= 1
+    print_results(found, as_json=False)
+    line = capsys.readouterr().out.splitlines()[0]
+    assert line == (
+        f"surrogate: kriging, Q2 {record.q2:.5g} over the prior; "
+        f"share of the variance due to data {record.growth[-1, 1]:.4f}"
+    )
+    for worry in found.worries:
+        assert "Enrichment" not in worry.text or "; share of the variance due to data is 0." in worry.text
 
 
 def test_what_the_surrogate_does_not_know_is_said(folder):

@@ -16,8 +16,9 @@ from tamis.report import bands, models
 from tamis.report.blocks import Block, Concerns, Heading, Links, Picture, Screen, Text, grid, write_page
 from tamis.report.page import citations
 from tamis.report.references import beside, reference_grid
-from tamis.report.tables import Cell, logarithm, number, percent, plain, with_error
+from tamis.report.tables import Cell, logarithm, number, percent, plain, sentence, with_error
 from tamis.space import Parameter
+from tamis.study.verdict import decisions
 from tamis.types import Array, Table
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def verdict(placed: _Placed) -> list[Block]:
     shares = table.column("probability")
     best, second = sorted(range(len(shares)), key=lambda i: -shares[i])[:2]
     odds = math.exp(min(float(found.factors[best, second]), 700.0))  # beyond is beyond a float
-    sentence = (
+    said = (
         f"{found.names[best]} is the most probable model: {percent(shares[best])}, "
         f"{plain(odds, 2)} times as probable as {found.names[second]}."
     )
@@ -74,8 +75,9 @@ def verdict(placed: _Placed) -> list[Block]:
         "The evidence is the probability of the measurements under a model; models equally likely before."
     )
     return [
-        Text(sentence, lead=True),
-        Concerns(tuple((worry.text, worry.serious) for worry in found.worries)),
+        Text(said, lead=True),
+        *(Text(sentence(f"All models weighed: {decision.text}")) for decision in decisions(found.panels)),
+        Concerns(tuple((sentence(worry.text), worry.serious) for worry in found.worries)),
         grid(columns, rows),
         Picture("evidence", models.evidence_figure(table), caption, {"evidence": table}),
         *_reports(placed),

@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
-from tamis.report.blocks import Block, Grid, Heading, Picture, grid
+from tamis.report.blocks import Block, Grid, Heading, Picture, Text, grid
 from tamis.report.style import (
     COLOURS,
     INK,
@@ -64,6 +64,7 @@ def influence_blocks(influences: Sequence[Influence], space: Space) -> list[Bloc
     if not influences:
         return []
     blocks: list[Block] = [Heading("Where the variance comes from")]
+    blocks += [Text(record.doubt) for record in influences if record.doubt]
     drawn = [i for i in influences if i.total.size]
     numbers = [(i, j) for i in drawn if len(i.x) <= _SEPARATE for j in range(len(i.x))]
     signals = [i for i in drawn if len(i.x) > _SEPARATE]
@@ -80,7 +81,8 @@ def influence_blocks(influences: Sequence[Influence], space: Space) -> list[Bloc
         key = f"influence-signals-{k}"
         files = {key: share_numbers(some, space, colours)}
         blocks.append(Picture(key, areas_figure(some, space, colours), caption, files))
-    return [*blocks, comparison_grid(influences, space)]
+    found = comparison_grid(influences, space)
+    return [*blocks, found] if found.rows else blocks
 
 
 def _numbers_picture(numbers: Sequence[Number], space: Space) -> Picture:
@@ -347,7 +349,11 @@ def comparison_grid(influences: Sequence[Influence], space: Space) -> Grid:
             for i, name in enumerate(space.names):
                 known = dict(zip(_COLUMNS, measures[:, i, j].tolist(), strict=True))
                 rows.append(((number_title(record, j), name), known))
-    caption = "First and total: Sobol indices, shares of the variance."
+    caption = (
+        "First and total: Sobol indices, shares of the variance."
+        if any(i.first.size for i in influences)
+        else ""
+    )
     if any(len(i.src) for i in influences):
         caption += (
             " SRC: standardised regression coefficient, with the share R2 that the regression explains."

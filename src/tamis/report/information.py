@@ -41,7 +41,6 @@ from tamis.report.style import (
 from tamis.report.tables import (
     Cell,
     count,
-    number,
     percent,
     position,
     readable,
@@ -50,6 +49,7 @@ from tamis.report.tables import (
     with_error,
 )
 from tamis.space import Space
+from tamis.study.verdict import decisions, passing_errors
 from tamis.types import Array, Table
 
 if TYPE_CHECKING:
@@ -285,8 +285,8 @@ def exceedance_blocks(panels: Sequence[Panel]) -> list[Block]:
 
 
 _EXCEEDED = (
-    "Probability of being above the limit, point by point: of the model's answers over the posterior draws, and "
-    "with errors added."
+    "Probability of being above the limit (of a least value: below it), point by point: of the model's answers over "
+    "the draws, and with errors added."
 )
 
 
@@ -337,35 +337,28 @@ def limit_words(panel: Panel) -> str:
 def exceedance_grid(panels: Sequence[Panel]) -> Grid:
     """Return the table of probabilities, each where the total is largest on its abscissa."""
     shown = []
-    for p in panels:
-        j = int(np.argmax(p.exceedance[1]))
+    for d in decisions(panels):
+        p, j = d.panel, d.at
         where = position(p.xlabel, float(p.x[j])) if len(p.x) > 1 else ""
-        shares = (_share(float(v), 3.0 / len(p.model)) for v in p.exceedance[:, j])
+        shares = (Cell(odds.text, odds.value) for odds in (d.model, d.total))
         shown.append((record_title(p), limit_words(p), where, *shares))
     along = any(len(p.x) > 1 for p in panels)
     columns = ("number", "limit", "where largest", "parameters", "with errors")
     rows = shown if along else [(title, limit, *rest) for title, limit, _, *rest in shown]
-    caption = "Probability of being above the limit"
-    caption += ", at the point of the abscissa where it is largest." if along else "."
+    caption = "Probability of being above the limit, with the standard error of the draws"
+    caption += "; of being below it, for a least value" if any(p.below for p in panels) else ""
+    caption += "; at the point of the abscissa where it is largest." if along else "."
     caption += " Nearer to 0 or 1 than 3 over the number of draws it is given as a bound, of 95 % confidence."
     titles = columns if along else (*columns[:2], *columns[3:])
     return grid(titles, rows, caption=caption, name="exceedance", numbers=exceedance_numbers(panels))
 
 
-def _share(value: float, least: float) -> Cell:
-    """Write a probability in per cent; near 0 and 1 no closer than the draws can tell."""
-    if value < min(least, 0.5):
-        return Cell(f"below {100 * least:.2g} %", value)
-    if 1 - value < least:
-        return Cell(f"above {100 * (1 - least):.4g} %", value)
-    return number(value, percent(value))
-
-
 def exceedance_numbers(panels: Sequence[Panel]) -> Table:
     """Return the probabilities, a row per panel and abscissa."""
     rows = tuple(
-        (p.series, p.label, float(x), p.limit, float(model), float(total))
+        (p.series, p.label, float(x), p.limit, *map(float, (model, total, *errors)))
         for p in panels
-        for x, model, total in zip(p.x, *p.exceedance, strict=True)
+        for x, model, total, *errors in zip(p.x, *p.exceedance, *passing_errors(p), strict=True)
     )
-    return Table(("series", "label", "x", "limit", "parameters", "with errors"), rows)
+    errors = ("standard error", "standard error with errors")
+    return Table(("series", "label", "x", "limit", "parameters", "with errors", *errors), rows)

@@ -40,6 +40,7 @@ from tamis.report.tables import (
     number,
     percent,
     plain,
+    sentence,
     with_error,
     with_interval,
 )
@@ -62,9 +63,10 @@ def write_report(results: Results, path: Path) -> None:
 
 
 def verdict(results: Results) -> list[Block]:
-    """One sentence, the figures of the study, three numbers a parameter, and what to worry about."""
-    blocks: list[Block] = [Text(results.verdict, lead=True)]
-    blocks.append(Concerns(tuple((worry.text, worry.serious) for worry in results.worries)))
+    """One sentence, what is predicted, what to worry about, the figures of the study, three numbers a parameter."""
+    first, *predicted = results.verdict.split("\n")
+    blocks: list[Block] = [Text(first, lead=True), *(Text(sentence(line)) for line in predicted)]
+    blocks.append(Concerns(tuple((sentence(worry.text), worry.serious) for worry in results.worries)))
     facts = _facts(results)
     if facts:
         blocks.append(Facts(tuple(facts)))

@@ -44,6 +44,7 @@ from tamis.report.style import (
 )
 from tamis.report.tables import Cell, count, number, plain, position, record_title, unit_of
 from tamis.space import Space
+from tamis.study.verdict import rank
 from tamis.types import Array, Mask, Table
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ MAPPED = 3  # observations whose errors are mapped, and parameters of a map
 _VARYING = 0.1  # of the largest spread of a signal: what varies less has no worst point
 _VECTORS = 150  # dots; beyond this they are one picture inside the SVG
 _RED = "rgba(198, 40, 40, 0.18)"
+_UNJUDGED = "cannot be judged"
 
 
 def surrogate_blocks(
@@ -69,7 +71,7 @@ def surrogate_blocks(
     """
     if not emulations:
         return []
-    ranked = sorted(emulations, key=lambda e: e.q2)
+    ranked = sorted(emulations, key=rank)
     blocks: list[Block] = [Text(summary(ranked, threshold)), score_grid(emulations)]
     scalars, signals = [e for e in ranked if len(e.x) == 1], [e for e in ranked if len(e.x) > 1]
     said = "Each run as simulated, and as predicted by the surrogate of the other runs."
@@ -117,13 +119,24 @@ def summary(emulations: Sequence[Emulation], threshold: float) -> str:
     runs = f"{used[0]}" if len(used) == 1 else f"{used[0]} to {used[-1]}"
     lost = max(e.failed for e in emulations)
     failed = f" Failed runs are left out, at most {lost} of a test." if lost else " No run was left out."
-    scores = sorted(e.q2 for e in emulations)
+    scores = sorted(e.q2 for e in emulations if e.judged)
+    head = f"Surrogate: {methods}, fitted to {runs} runs.{failed}"
+    blind = len(emulations) - len(scores)
+    if blind:
+        told = "It" if not scores else f"{blind} of {len(emulations)} observations"
+        head += f" {told} cannot be judged: there are too few points for so many parameters."
+    if not scores:
+        return head
     ends = " to ".join(dict.fromkeys(map(score_text, (scores[0], scores[-1]))))
     score = f" Predicting each run from the others explains Q2 = {ends} of the variance"
+    if scores[0] <= 0:
+        score = (
+            f" Q2 of runs predicted from the others is {ends}, where 0 is no better than the mean of the runs"
+        )
     poor = sum(e.poor for e in emulations)
     below = f"{poor} of {len(emulations)} {'is' if poor == 1 else 'are'} below"
     asked = f"{below if poor else 'all reach'} the {threshold:g} asked for"
-    return f"Surrogate: {methods}, fitted to {runs} runs.{failed}{score}; {asked}."
+    return f"{head}{score}; {asked}."
 
 
 def _of(records: Sequence[object], most: int) -> str:
@@ -177,7 +190,7 @@ def score_grid(emulations: Sequence[Emulation]) -> Grid:
     rows, shown = [], []
     for e in emulations:
         at = worst_point(e)
-        error = float(_rms(e.predicted - e.simulated))
+        error = float(_rms(e.predicted - e.simulated)) if e.judged else math.nan
         worst, where = float(e.q2_points[at]), float(e.x[at])
         rows.append((e.series, e.label, e.method, len(e.points), e.failed, e.q2, worst, where, error, e.poor))
         shown.append(
@@ -187,10 +200,12 @@ def score_grid(emulations: Sequence[Emulation]) -> Grid:
                 e.method,
                 count(len(e.points)),
                 count(e.failed),
-                Cell(score_text(e.q2), e.q2, _RED if e.poor else ""),
+                Cell(score_text(e.q2) if e.judged else _UNJUDGED, e.q2, _RED if e.poor else ""),
                 Cell(score_text(worst), worst) if len(e.x) > 1 else Cell("", math.nan),
                 position(e.xlabel, where) if len(e.x) > 1 else "",
-                number(error, f"{plain(error)} {unit_of(e.ylabel).strip('[]')}".rstrip()),
+                number(error, f"{plain(error)} {unit_of(e.ylabel).strip('[]')}".rstrip())
+                if e.judged
+                else Cell("–", math.nan),
             )
         )
     titles = (
@@ -223,7 +238,7 @@ def scatter_figure(emulations: Sequence[Emulation]) -> Figure:
         top = (k // columns) * cell + head_room(1)
         ax = place(figure, (k % columns) * width + 0.66, top, width - 0.85, side)
         _draw_scatter(ax, e, 0)
-        _title(ax, e, f"Q2 {score_text(e.q2)}", 1)
+        _title(ax, e, f"Q2 {score_text(e.q2)}" if e.judged else _UNJUDGED, 1)
     return figure
 
 
@@ -235,7 +250,8 @@ def signal_figure(emulations: Sequence[Emulation], threshold: float) -> Figure:
     for e in emulations:
         at = worst_point(e)
         where = position(e.xlabel, float(e.x[at]))
-        notes.append(f"Q2 {score_text(e.q2)}; {score_text(float(e.q2_points[at]))} at {where}")
+        known = f"Q2 {score_text(e.q2)}; {score_text(float(e.q2_points[at]))} at {where}"
+        notes.append(known if e.judged else _UNJUDGED)
     lines = note_lines(notes, 0.6 + side + wide)
     cell = head_room(lines) + side + 0.5
     figure = canvas(WIDTH, cell * -(-len(emulations) // 2))
@@ -313,7 +329,8 @@ def _map(mapped: Sequence[Emulation], of: int, space: Space, influences: Sequenc
     if of > MAPPED:
         caption += f" The {MAPPED} observations with the lowest scores."
     if space.dim > MAPPED:
-        said = "that matter most to the observation" if influences else "named first in the study"
+        known = any(found.total.size for found in influences)
+        said = "that matter most to the observation" if known else "named first in the study"
         caption += f" Of {space.dim} parameters, the {MAPPED} {said}."
     axes = [leading(e, space.dim, influences) for e in mapped]
     files = {"surrogate-map": run_numbers(mapped, space)}
@@ -360,9 +377,18 @@ def map_figure(emulations: Sequence[Emulation], space: Space, axes: Sequence[Seq
 
 def _growth(grown: Sequence[Emulation], threshold: float) -> Picture:
     most = len(COLOURS)
-    caption = "Share of the variance left unexplained, round by round of enrichment." + _of(grown, most)
-    rows = tuple((e.series, e.label, int(runs), float(q2)) for e in grown for runs, q2 in e.growth)
-    files = {"surrogate-growth": Table(("test", "observed", "runs", "q2"), rows)}
+    scored = grown[0].measure == "Q2"
+    caption = (
+        "Share of the variance left unexplained"
+        if scored
+        else "Share of the posterior's variance that is due "
+    )
+    caption += (
+        "" if scored else "to the surrogate and not to the data, of the parameter for which it is largest"
+    )
+    caption += ", round by round of enrichment." + _of(grown, most)
+    rows = tuple((e.series, e.label, int(runs), float(value)) for e in grown for runs, value in e.growth)
+    files = {"surrogate-growth": Table(("test", "observed", "runs", "q2" if scored else "due to data"), rows)}
     return Picture("surrogate-growth", growth_figure(grown[:most], threshold), caption, files)
 
 
@@ -372,6 +398,8 @@ def growth_figure(emulations: Sequence[Emulation], threshold: float) -> Figure:
     figure = canvas(WIDTH, 2.7)
     ax = place(figure, 0.7, 0.15, 4.6, 2.0)
     _unexplained(ax, np.concatenate([_left(e.growth[:, 1]) for e in emulations]), threshold)
+    if emulations[0].measure != "Q2":
+        ax.set_ylabel("due to the surrogate", labelpad=1)
     handles = []
     for e, colour in zip(emulations, COLOURS, strict=False):
         ax.plot(e.growth[:, 0], _left(e.growth[:, 1]), color=colour, marker="o", ms=3, clip_on=False)

@@ -115,10 +115,17 @@ def percent(share: float) -> str:
     return f"{_fixed(100 * share, extra)}\u00a0%"
 
 
+def sentence(text: str) -> str:
+    """Make a sentence of the verdict readable: powers of ten, and no line break within a number and its error."""
+    return readable(text).replace(" ± ", "\u00a0±\u00a0").replace(" %", "\u00a0%")
+
+
 def readable(text: str) -> str:
     """Turn the exponents of a text into raised powers of ten."""
     return re.sub(
-        r"(\d(?:\.\d+)?)e([+-]\d+)", lambda found: f"{found[1]} × 10{superscript(int(found[2]))}", text
+        r"(?<![\w.])(\d(?:\.\d+)?)e([+-]?\d+)\b",
+        lambda found: f"{found[1]} × 10{superscript(int(found[2]))}",
+        text,
     )
 
 

@@ -57,9 +57,24 @@ class Panel:
         Array  # (lags + 1,) of the residuals along the abscissa, starting with 1; (0,) where not computed
     )
     emulated: bool = False  # answered by the surrogate, its error included, instead of the simulator
-    limit: float = np.nan  # the level not to be exceeded; NaN if none
+    limit: float = np.nan  # the level not to be passed; NaN if none
     exceedance: Array = field(default_factory=lambda: np.empty((0, 0)))  # (2, m): of the model, in total
+    exceedance_error: Array = field(
+        default_factory=lambda: np.empty((0, 0))
+    )  # (2, m) standard errors of these
     bias: Array = field(default_factory=lambda: np.zeros((1, 1)))  # (n or 1, m or 1) mean of the error
+    how: str = ""  # "peak", "max", "min", "peak_abs", where it is one of these
+    effective: float = np.nan  # draws that the correlated ones are worth; NaN where as many as there are
+
+    @property
+    def below(self) -> bool:
+        """Whether the limit is passed from above: the least number of a signal has a floor and no ceiling."""
+        return self.how == "min"
+
+    @property
+    def worth(self) -> float:
+        """The number of independent draws."""
+        return len(self.model) if np.isnan(self.effective) else min(self.effective, float(len(self.model)))
 
 
 @dataclass(frozen=True)
@@ -79,10 +94,12 @@ class Emulation:
     simulated: Array  # (n, m)
     predicted: Array  # (n, m), by the other runs
     q2_points: Array  # (m,), NaN where the output is constant
-    growth: Array  # (rounds, 2): runs used and q2, one row for each round of enrichment; one row without
+    growth: Array  # (rounds, 2): runs used and measure, one row for each round of enrichment; one row without
     poor: bool = (
         False  # q2 below the study's threshold: judged on reading, since the threshold changes no fit
     )
+    judged: bool = True  # there are points enough for q2 to mean anything; where not, it is not to be shown
+    measure: str = "Q2"  # what growth is of: Q2, or the share of the posterior's variance that is due to data
 
 
 @dataclass(frozen=True)
@@ -107,6 +124,7 @@ class Influence:
     src: Array  # (d, m) standardised regression coefficients over the design; (0, m) if not made
     src_r2: Array  # (m,) share of the variance that the regression explains
     fosm: Array  # (d, m) importance factors at the mean, signed; (0, m) if not made
+    doubt: str = ""  # why Sobol indices are left out or rough, where they are; judged on reading
 
 
 @dataclass(frozen=True)

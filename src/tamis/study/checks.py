@@ -1,4 +1,4 @@
-"""What to worry about, and the verdict: the few sentences a reader needs before any figure."""
+"""What to worry about: the few sentences a reader needs before any figure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import numpy as np
 from tamis.errors import without_figures
 from tamis.inference.posterior import Posterior
 from tamis.store import Run, failure_groups, reason
-from tamis.study.artifacts import DesignRuns, Emulation, Panel, Propagation, Results, Worry
+from tamis.study.artifacts import DesignRuns, Emulation, Panel, Propagation, Worry
+from tamis.study.shapes import listed, modes, several, together
+from tamis.study.verdict import points, shortfall, uncounted
 from tamis.types import Array
 
 _EDGE = 0.02  # the outermost part of the prior at each end ...
@@ -42,11 +44,12 @@ def worries(
     propagations: Sequence[Propagation] | None,
     heard: Sequence[str],
     inputs: Sequence[str],
+    remedy: str = "",
 ) -> list[Worry]:
     """Collect everything a reader of the results should worry about, the serious first.
 
     ``others`` are runs that neither the design nor the sampler asked for, such as those of predictions; ``inputs``
-    are the parameters that feed the simulator.
+    are the parameters that feed the simulator, ``remedy`` says what will help a poor surrogate.
     """
     found = [Worry(text) for text in heard if "did not mix" not in text]  # told below, in our words
     runs = {run.key: run for row in (design.runs if design else ()) for run in row}  # tests may share runs
@@ -54,15 +57,18 @@ def worries(
         found += _failed_runs("design runs", list(runs.values()))
         found += _failed_runs("runs of the sampler", sampled, list(runs.values()))
     found += _warned_runs(list((runs | {run.key: run for run in (*sampled, *others)}).values()))
-    found += _surrogate(emulations or ())
+    found += _surrogate(emulations or (), remedy)
     if posterior is not None:
         found += _beyond(design, emulations, posterior)
         found += _sampler(posterior)
         found += _leaning(posterior, inputs)
         found += _uninformed(posterior)
+        found += [Worry(text) for text in (*together(posterior), *several(posterior))]
     found += _absurd(panels or ())
     for panel in panels or ():
         found += _misfit(panel)
+        found += _other_side(panel)
+        found += _parted(panel)
     found += _unsettled(propagations or ())
     return sorted(found, key=lambda worry: not worry.serious)
 
@@ -103,18 +109,15 @@ def shortened(text: str, most: int = 120) -> str:
     return text if len(text) <= most else text[:most].rpartition(" ")[0] + " ..."
 
 
-def _surrogate(emulations: Sequence[Emulation]) -> list[Worry]:
+def _surrogate(emulations: Sequence[Emulation], remedy: str) -> list[Worry]:
     """Tell of observations that the surrogate gives poorly, and of runs it could not learn from."""
     found = []
-    poor = sorted((e for e in emulations if e.poor), key=lambda e: e.q2)
-    if poor:
-        listed = ", ".join(f"{e.series} {e.label} ({e.q2:.3f})" for e in poor[:5])
-        more = f" and {len(poor) - 5} more" if len(poor) > 5 else ""
-        text = f"The surrogate is too poor: Q2 of {listed}{more} is below the threshold; give it more runs."
-        found.append(Worry(text, serious=True))
-    runs, d = min((e.points.shape for e in emulations), default=(0, 0))
-    if runs < _RUNS_A_PARAMETER * d:
-        text = f"The surrogate stands on {runs} runs for {d} parameters; with fewer than "
+    fault = shortfall(emulations)
+    if fault:
+        found.append(Worry(f"{fault[0].upper()}{fault[1:]}. {remedy}".rstrip(), serious=True))
+    runs, d = min(((points(e), e.points.shape[1]) for e in emulations), default=(0, 0))
+    if runs < _RUNS_A_PARAMETER * d and all(e.judged for e in emulations):
+        text = f"The surrogate stands on {runs} points for {d} parameters; with fewer than "
         text += f"{_RUNS_A_PARAMETER} a parameter its score is not to be relied on: new runs may be predicted worse."
         found.append(Worry(text, serious=runs < _RUNS_A_PARAMETER // 2 * d))
     blind = max((e.failed for e in emulations), default=0)
@@ -207,6 +210,11 @@ def _sampler(posterior: Posterior) -> list[Worry]:
             "posterior may be missed; raise [inference] sweeps."
         )
         found.append(Worry(text, serious=True, unsound=True))
+    lost = int(np.sum(posterior.diagnostics.get("nan", 0)))
+    if lost:
+        text = f"The log-likelihood was not a number at {lost:,} point{'s' if lost > 1 else ''} asked for, "
+        text += "each of which counted as impossible; find out why before trusting the posterior near them."
+        found.append(Worry(text, serious=True))
     disagreement = posterior.diagnostics.get("disagreement")
     if disagreement is not None and disagreement > 4:
         text = (
@@ -312,6 +320,40 @@ def _misfit(panel: Panel) -> list[Worry]:
     return found
 
 
+def _other_side(panel: Panel) -> list[Worry]:
+    """Tell of a signed peak that meets a limit on its other side, where nobody counts it."""
+    if panel.how != "peak" or not np.isfinite(panel.limit):
+        return []
+    name, limit = f"{panel.series}, {panel.label}", abs(panel.limit)
+    if panel.limit < 0:
+        text = (
+            f"{name}: all peaks above {panel.limit:g} count as passing that limit, positive ones too. Observe "
+            f'how = "min" for the probability of falling below it, or "peak_abs" with a limit of {limit:g}.'
+        )
+        return [Worry(text, serious=True)]
+    share = uncounted(panel)
+    if not share:
+        return []
+    seen = f"{100 * share:.0f} %" if share > 0.01 else "some"
+    text = (
+        f"{name}: in {seen} of the draws the peak is below {-limit:g}, which does not count as passing the limit of "
+        f'{panel.limit:g}: a peak keeps its sign. Observe how = "peak_abs", or "max" if only that side matters.'
+    )
+    return [Worry(text, serious=True)]
+
+
+def _parted(panel: Panel) -> list[Worry]:
+    """Tell of a predicted number that has several modes."""
+    if panel.use != "predict" or panel.model.shape[1] != 1:
+        return []
+    found = modes(panel.model[:, 0], panel.worth)
+    if len(found) < 2:
+        return []
+    unit = panel.ylabel[panel.ylabel.rindex("[") + 1 : -1] if panel.ylabel.endswith("]") else ""
+    text = f"{panel.series}, {panel.label} has {len(found)} modes: by the model alone it lies {listed(found, unit)}."
+    return [Worry(text)]
+
+
 def _absurd(panels: Sequence[Panel]) -> list[Worry]:
     """Tell of errors so small that the posterior is a point, whatever the data are worth."""
     found = []
@@ -329,64 +371,3 @@ def _absurd(panels: Sequence[Panel]) -> list[Worry]:
         'the size an unknown: noise = { kind = "gaussian", sd = "sigma" }.'
     )
     return [Worry(text, serious=True, unsound=True)]
-
-
-def split_verdict(parts: Sequence[Results], found: Sequence[Worry]) -> str:
-    """Say in one sentence how far calibrations of each part of the data alone agree."""
-    tables = [part.posterior.summary() for part in parts if part.posterior is not None]
-    intervals: dict[str, list[tuple[float, float]]] = {}
-    for table in tables:
-        for name, low, high in zip(*(table.column(key) for key in ("parameter", "q05", "q95")), strict=True):
-            intervals.setdefault(name, []).append((low, high))
-    shared = {name: each for name, each in intervals.items() if len(each) == len(parts)}
-    agree = sum(max(low for low, _ in each) <= min(high for _, high in each) for each in shared.values())
-    text = f"{len(parts)} parts of the data were calibrated alone; their 90 % intervals of {agree} of {len(shared)} "
-    text += "parameters overlap"
-    unseen = [
-        p for part in parts for p in part.panels or () if p.use == "validate" and np.isfinite(p.coverage)
-    ]
-    total = sum(int(np.isfinite(p.y).sum()) for p in unseen)
-    if total:
-        inside = sum(round(p.coverage * np.isfinite(p.y).sum()) for p in unseen)
-        text += f", and each covers on average {inside / total:.0%} of the measurements it did not see"
-    serious = sum(worry.serious for worry in found)
-    return (
-        f"{text}; {serious} serious reservation{'s' if serious > 1 else ''} below." if serious else f"{text}."
-    )
-
-
-def verdict(
-    emulations: Sequence[Emulation] | None,
-    posterior: Posterior | None,
-    panels: Sequence[Panel] | None,
-    found: Sequence[Worry],
-) -> str:
-    """Say in one sentence what came out."""
-    if posterior is None and panels is None and emulations:
-        worst = min(emulations, key=lambda e: e.q2)
-        said = f"The surrogate predicts runs it has not seen with Q2 of {worst.q2:.3f} or more"
-        return f"{said}; nothing is built on it yet."
-    if posterior is None:
-        n = len(panels or ())
-        return f"The prior was propagated through {n} prediction{'s' if n > 1 else ''}; there are no data."
-    gains = posterior.summary().column("narrowing")
-    informed = sum(gain > 0.5 for gain in gains)
-    parts = [f"The data narrow {informed} of {len(gains)} parameters by more than half"]
-    for use, words in (
-        ("calibrate", "the calibrated model covers {} of {} measurements"),
-        ("validate", "and {} of {} held-out ones"),
-    ):
-        mine = [p for p in panels or () if p.use == use and np.isfinite(p.coverage)]
-        total = sum(int(np.isfinite(p.y).sum()) for p in mine)
-        if total:
-            inside = sum(round(p.coverage * np.isfinite(p.y).sum()) for p in mine)
-            parts.append(words.format(inside, total))
-    text = (
-        "; ".join(parts[:2])
-        + (" " + parts[2] if len(parts) > 2 else "")
-        + (" with its 90 % band" if len(parts) > 1 else "")
-    )
-    serious = sum(worry.serious for worry in found)
-    return (
-        f"{text}; {serious} serious reservation{'s' if serious > 1 else ''} below." if serious else f"{text}."
-    )

@@ -196,6 +196,8 @@ def _mixed(results: Sequence[Results], weights: Sequence[float], rng: np.random.
             "y_sd": first.y_sd,
             "overlay": first.overlay,
             "limit": first.limit,
+            "how": first.how,
+            "worth": min(p.worth for p in same),
         }
         nothing = np.empty((0, len(first.x)))
         mixed.append(

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tamis.campaign import observe
 from tamis.design import sobol
-from tamis.errors import SurrogateError, TamisWarning
+from tamis.errors import TamisWarning
 from tamis.experiment import Experiment
 from tamis.files import load_arrays, save_arrays
 from tamis.inference.likelihood import Emulated, Forward, Likelihood
@@ -30,7 +30,7 @@ from tamis.study.context import Context, design_points
 from tamis.study.layout import Block, layout, places
 from tamis.study.reader import applies, emulates_loglike, emulates_observables
 from tamis.study.series import Series
-from tamis.surrogates.base import Surrogate
+from tamis.surrogates.base import Surrogate, varies
 from tamis.surrogates.enrich import enrich
 from tamis.surrogates.joined import Joined, Part
 from tamis.surrogates.kriging import fit_kriging
@@ -41,7 +41,6 @@ from tamis.types import Array, Event, Generator, Mask, Progress
 _SHORT = 20  # numbers of one observation above which its principal components are fitted instead
 _CANDIDATES = 2048  # points among which the next are chosen
 _SKETCH = 512  # draws of the posterior in whose region they are chosen
-_CONSTANT = 1e-24  # of its mean square, below which the variance of a number is rounding
 
 
 Labelled = TypeVar("Labelled", Emulation, Influence)
@@ -174,11 +173,12 @@ def enriched(context: Context, one_round: Callable[[Runs, int], Round[Fitted]]) 
     while True:
         last = one_round(runs, len(growth))
         growth.append([[len(runs.u), score] for score in last.scores])
-        worst = min(last.scores)
+        judged = np.isfinite(last.scores).all()
+        worst = min(last.scores) if judged else -np.inf
         spent = (len(runs.u) - first) // study.settings.replicates
         if table is None or spent >= table.budget or worst >= table.q2:
             break
-        told = {last.measure: worst, "asked for": float(table.q2)}
+        told = {last.measure: worst, "asked for": float(table.q2)} if judged else {}
         context.progress(Event("enrichment", spent, table.budget, told))
         assert last.candidates is not None
         n = min(table.batch, table.budget - spent)
@@ -189,7 +189,12 @@ def enriched(context: Context, one_round: Callable[[Runs, int], Round[Fitted]]) 
         runs = runs.joined(more)
     if table is not None and worst < table.q2:
         spent = len(runs.u) - first
-        text = f"Enrichment spent its {spent} runs a test at a Q2 of {worst:.4f}, short of the {table.q2:g} asked for."
+        reached = (
+            f"{worst:.4f}, short of the {table.q2:g} asked for"
+            if judged
+            else "unknown, with too few points to judge by"
+        )
+        text = f"Enrichment spent its {spent} runs a test; {last.measure} is {reached}."
         warnings.warn(text, TamisWarning, stacklevel=2)
     return Enriched(last.surrogate, runs, np.array(growth), np.hstack(keys))
 
@@ -200,7 +205,9 @@ def run_surrogate(context: Context) -> None:
 
     def one_round(runs: Runs, turn: int) -> Round[Joined]:
         model = fit(study, runs, context.rng("surrogate", turn), context.progress)
-        scores = [_score(block, runs, model) for block in blocks(study)]
+        scores = [
+            _score(block, runs, model) for block in blocks(study)
+        ]  # NaN where too few points to judge by
         rng = context.rng("surrogate", turn, 1)
         return Round(model, runs.u, runs.y, scores, "Q2", lambda where: _candidates(study, model, where, rng))
 
@@ -239,15 +246,18 @@ def _run_at(context: Context, u: Array) -> tuple[Any, Runs]:
 def _score(block: Block, runs: Runs, model: Joined) -> float:
     """Return the Q2 of the worst single observation of a block, each over the runs that its own test has.
 
-    Squared errors and variances are summed over its numbers; those that do not vary are known and left out.
+    Squared errors and variances are summed over its numbers; those that do not vary are known and left out. NaN where
+    there are too few points to judge by.
     """
+    if not _judged(model, block):
+        return np.nan
     y = runs.y[:, block.columns]
     squares, variances = (
         np.nanmean(model.score.residuals[:, block.columns] ** 2, axis=0),
         np.nanvar(y, axis=0),
     )
-    varies = variances > _CONSTANT * np.nanmean(y**2, axis=0)
-    single = [(block.owners == owner) & varies for owner in np.unique(block.owners)]
+    there = varies(y) & (variances > 0)
+    single = [(block.owners == owner) & there for owner in np.unique(block.owners)]
     return min(
         float(1 - squares[mine].sum() / variances[mine].sum()) if mine.any() else 1.0 for mine in single
     )
@@ -261,6 +271,7 @@ def _records(study: Study, runs: Runs, model: Joined, growth: Array) -> list[Emu
     x = study.model_space.from_unit(runs.u)
     answer = []
     for i, block in enumerate(blocks(study)):
+        judged = _judged(model, block)
         good = runs.good[:, block.columns]
         rows = np.flatnonzero(good.any(axis=1))
         y, left_out = runs.y[rows][:, block.columns], model.score.residuals[rows][:, block.columns]
@@ -278,8 +289,9 @@ def _records(study: Study, runs: Runs, model: Joined, growth: Array) -> list[Emu
                 points=x[rows],
                 simulated=y,
                 predicted=y - left_out,
-                q2_points=model.score.q2[block.columns],
+                q2_points=model.score.q2[block.columns] if judged else np.full(len(block.x), np.nan),
                 growth=growth[:, i],
+                judged=judged,
             )
         )
     return answer
@@ -290,13 +302,19 @@ def load_emulations(study: Study) -> tuple[Emulation, ...]:
     records = load_records(study.results / "emulation.npz", Emulation)
     if not emulates_loglike(study.raw):
         records = relabelled(study, records)
-    return tuple(replace(r, poor=r.q2 < study.settings.surrogate.min_q2) for r in records)
+    least = study.settings.surrogate.min_q2
+    return tuple(replace(r, poor=not r.judged or not r.q2 >= least) for r in records)
 
 
 def relabelled(study: Study, records: Sequence[Labelled]) -> tuple[Labelled, ...]:
     """Return the records of all observations under the labels of the file, which make no stage stale."""
     pairs = zip(records, blocks(study), strict=True)
     return tuple(replace(record, label=block.label, ylabel=block.ylabel) for record, block in pairs)
+
+
+def _judged(model: Joined, block: Block) -> bool:
+    mine = [part.surrogate for part in model.parts if np.isin(part.columns, block.columns).any()]
+    return all(surrogate.score.judged for surrogate in mine)
 
 
 def _method(model: Joined, column: int) -> str:
@@ -344,28 +362,3 @@ def load_runs(study: Study) -> Runs:
         "runs." if emulates_loglike(study.raw) else ""
     )  # beside those that the log-likelihood was fitted to
     return Runs(*(found[f"{kept}{name}"] for name in ("u", "y", "good")))
-
-
-def check_good_enough(study: Study, records: Sequence[Emulation]) -> None:
-    """Stop where the surrogate may not stand in for the simulator."""
-    poor = sorted((record for record in records if record.poor), key=lambda record: record.q2)
-    if not poor:
-        return
-    table = study.settings.surrogate
-    listed = ", ".join(f"{r.series} {r.label} {r.q2:.3f}" for r in poor[:5])
-    more = f" and {len(poor) - 5} more" if len(poor) > 5 else ""
-    worst = poor[0]
-    at = ", ".join(
-        f"{name} = {value:.4g}"
-        for name, value in zip(study.model_space.names, worst.points[worst.worst], strict=True)
-    )
-    other = 'method = "kriging"' if table.method == "pce" else 'method = "pce"'
-    other = 'target = "observables"' if table.target == "loglike" else other
-    more_runs = (
-        "[design] n, or a larger enrich.budget" if table.enrich else "[design] n, or [surrogate] enrich"
-    )
-    raise SurrogateError(
-        f"the surrogate is too poor: Q2 of {listed}{more}, below min_q2 = {table.min_q2:g}; worst at {at}. "
-        f"Give it more runs than the {len(worst.points)} of now ({more_runs}), try "
-        f"{other}, or go on all the same with --force; the report shows where it errs"
-    )

@@ -25,13 +25,15 @@ from tamis.study.artifacts import (
     load_records,
 )
 from tamis.study.build import Study
-from tamis.study.checks import split_verdict, verdict, worries
+from tamis.study.checks import worries
 from tamis.study.context import load_posterior
 from tamis.study.emulation import load_emulations, load_runs
-from tamis.study.influence import load_influences
+from tamis.study.influence import doubted, load_influences
 from tamis.study.parts import is_split, parts
 from tamis.study.reader import Stage, read_manifest, up_to_date
+from tamis.study.remedy import remedy
 from tamis.study.series import Series
+from tamis.study.verdict import decisions, split_verdict, verdict
 from tamis.types import Array
 
 PER_PART: tuple[Stage, ...] = ("posterior", "prediction", "propagation", "next")  # what parts do alone
@@ -40,10 +42,16 @@ PER_PART: tuple[Stage, ...] = ("posterior", "prediction", "propagation", "next")
 def outcome(found: Results) -> dict[str, Any]:
     """Return what a run says when it ends, as plain words and numbers."""
     evidence = found.posterior.log_evidence if found.posterior else None
+    scored = found.emulations or ()
     return {
         "verdict": found.verdict,
         "log_evidence": evidence,
-        "q2": min((e.q2 for e in found.emulations or ()), default=None),
+        "q2": min((e.q2 for e in scored), default=None) if all(e.judged for e in scored) else None,
+        "decisions": [
+            {**({"part": each.study.part} if each.study.part else {}), **decision.record()}
+            for each in (found, *found.parts)
+            for decision in decisions(each.panels or ())
+        ],
         "worries": [vars(worry) for worry in found.worries],
     }
 
@@ -91,6 +99,8 @@ def _gathered(study: Study, manifest: dict[str, Any], fresh: set[Stage], heard: 
     found_design = _design_runs(study, "surrogate" in fresh) if "runs" in fresh else None
     emulations = load_emulations(study) if "surrogate" in fresh else None
     influences = load_influences(study) if "sensitivity" in fresh else None
+    if influences and emulations:
+        influences = doubted(study, influences, emulations)
     posterior = load_posterior(study) if "posterior" in fresh else None
     panels = _loaded(study, "prediction", Panel) if "prediction" in fresh else None
     propagations = _loaded(study, "propagation", Propagation) if "propagation" in fresh else None
@@ -100,7 +110,7 @@ def _gathered(study: Study, manifest: dict[str, Any], fresh: set[Stage], heard: 
         others = [key for stage in fresh for key in artifact_keys(study, f"{stage}-runs", "keys")]
         asked = tuple(store.get_many(others).values())
     told = (found_design, sampled, asked, emulations, posterior, panels, propagations, heard)
-    found = tuple(worries(*told, study.model_space.names))
+    found = tuple(worries(*told, study.model_space.names, remedy(study, emulations or ())))
     return Results(
         study,
         study.folder,

@@ -25,6 +25,7 @@ from tamis.surrogates.kriging import Kriging
 from tamis.types import Array, Event, Gauss
 
 LABEL = "log-likelihood"
+DUE = "share of the variance due to data"  # of the least known parameter: what enrichment raises
 _FUNCTIONS, _DRAWS = 20, 80  # of a sketch of the posterior
 
 
@@ -37,11 +38,11 @@ def run_loglike(context: Context) -> None:
         model = _fit(context, runs, log_likelihoods(study, runs), turn)
         fitted = model.surrogate
         if study.settings.surrogate.enrich is None:
-            return Round(fitted, fitted.u, fitted.y, [float(fitted.score.q2[0])], "Q2")
+            return Round(fitted, fitted.u, fitted.y, [_q2(fitted)], "Q2")
         drawn = _sketch(context, model, turn)
         known = 1 - float(drawn.diagnostics["surrogate_share"].max())
         candidates = np.unique(study.model_space.to_unit(drawn.flat), axis=0)
-        return Round(fitted, fitted.u, fitted.y, [known], "due to data", lambda _: candidates)
+        return Round(fitted, fitted.u, fitted.y, [known], DUE, lambda _: candidates)
 
     found = enriched(context, one_round)
     arrays = {**found.surrogate.arrays(), **_named(found.runs), "added": found.added}
@@ -112,7 +113,7 @@ def _record(study: Study, found: Enriched[Kriging]) -> Emulation:
         label=LABEL,
         xlabel="",
         ylabel=LABEL,
-        q2=float(score.q2[0]),
+        q2=_q2(found.surrogate),
         failed=len(values) - len(rows),
         worst=int(np.argmax(left_out[:, 0] ** 2)),
         method="kriging",
@@ -120,9 +121,16 @@ def _record(study: Study, found: Enriched[Kriging]) -> Emulation:
         points=study.model_space.from_unit(found.runs.u[rows]),
         simulated=values[rows, None],
         predicted=values[rows, None] - left_out,
-        q2_points=score.q2[:1],
+        q2_points=np.array([_q2(found.surrogate)]),
         growth=found.growth[:, 0],
+        judged=score.judged,
+        measure="Q2" if study.settings.surrogate.enrich is None else DUE,
     )
+
+
+def _q2(fitted: Kriging) -> float:
+    """Return the score of runs left out, all over the prior; NaN where there are too few points to judge by."""
+    return float(fitted.score.q2[0]) if fitted.score.judged else np.nan
 
 
 def load_loglike(study: Study) -> EmulatedLikelihood:

@@ -22,6 +22,7 @@ from tamis.study.artifacts import Panel
 from tamis.study.build import Study
 from tamis.study.layout import layout
 from tamis.study.series import Series
+from tamis.study.shapes import effective
 from tamis.types import Array, Generator
 
 QUICK, SLOW = 1000, 200  # draws where a batch door or a surrogate answers, and where every draw is a run
@@ -43,13 +44,14 @@ def series_panels(
     needs = {name for e in series.experiments for name in study.forward(e).needs}
     quick = series.emulate or batched(study.simulator, needs)
     n = series.draws or (QUICK if quick else SLOW)
-    draws, share = None, 1.0
+    draws, share, worth = None, 1.0, math.nan
     if posterior is not None:
         inside = posterior.where(series.where or {})
         share = float(inside.mean())
         if not inside.any():
             raise TamisError(f"{series.name}: no posterior draw lies in {condition(series)}; widen `where`")
         rows = np.flatnonzero(inside)
+        worth = share * float(np.min(effective(posterior)))
         draws = posterior.flat[rng.choice(rows, size=min(n, len(rows)), replace=False)]
     source = study.space if posterior is None else posterior
     predictive = predict_series(source, terms, n=n, rng=rng, draws=draws)
@@ -82,6 +84,8 @@ def series_panels(
                 white=observation.noise.white,
                 signal=observation.coord is not None,
                 limit=series.limits[j] if series.limits else math.nan,
+                how=getattr(observation.observable, "how", ""),
+                worth=worth,
             )
         )
     return panels
@@ -95,6 +99,8 @@ def make_panel(
     signal: bool,
     prior: Array,
     limit: float,
+    how: str = "",
+    worth: float = math.nan,
     **words: Any,
 ) -> Panel:
     """Fill a panel from a prediction and the measurements on its abscissa."""
@@ -117,6 +123,7 @@ def make_panel(
         white_limit = (
             2.576 / math.sqrt(there.sum()) if told else math.nan
         )  # 99 % of white sequences stay inside
+    beyond, error = _exceedance(predictive, limit, how == "min", worth)
     return Panel(
         x=coord,
         y=y,
@@ -135,12 +142,24 @@ def make_panel(
         residual=residual,
         autocorrelation=correlation,
         limit=limit,
-        exceedance=np.array([predictive.exceedance(limit, total=total) for total in (False, True)])
-        if math.isfinite(limit)
-        else np.empty((0, len(coord))),
+        exceedance=beyond,
+        exceedance_error=error,
         bias=np.atleast_2d(predictive.bias),
+        how=how,
+        effective=worth,
         **words,
     )
+
+
+def _exceedance(predictive: Predictive, limit: float, below: bool, worth: float) -> tuple[Array, Array]:
+    """Return the probabilities of passing a limit, (2, m), of the model and in total, and their standard errors."""
+    if not math.isfinite(limit):
+        return np.empty((0, predictive.model.shape[1])), np.empty((0, predictive.model.shape[1]))
+    above = np.array([predictive.exceedance(limit, total=total) for total in (False, True)])
+    error = np.array([predictive.exceedance_error(limit, total=total) for total in (False, True)])
+    n = len(predictive.model)
+    worth = n if math.isnan(worth) else min(max(worth, 1.0), n)
+    return 1 - above if below else above, error * math.sqrt(n / worth)
 
 
 def autocorrelation(residual: Array) -> Array:

@@ -24,7 +24,7 @@ from tamis.study.emulation import calibrated, load_surrogate, terms
 from tamis.study.loglike import load_loglike
 from tamis.study.reader import applies, emulates_loglike
 
-_MOST_STORED = 100_000  # runs that sampling a simulator without a batch door may leave in the store
+MOST_STORED = 100_000  # runs that sampling a simulator without a batch door may leave in the store
 
 
 def stored_runs(study: Study) -> int | None:
@@ -39,10 +39,10 @@ def stored_runs(study: Study) -> int | None:
 def check_affordable(study: Study) -> None:
     """Refuse to fill a disk by sampling a simulator without a batch door."""
     runs = stored_runs(study)
-    if runs is not None and runs > _MOST_STORED:
+    if runs is not None and runs > MOST_STORED:
         keys = "n" if study.settings.sampler.method == "tmcmc" else "chains or draws"
         raise StudyError(
-            f"sampling {study.simulator.name} directly would store about {runs:,} runs, more than {_MOST_STORED:,}; "
+            f"sampling {study.simulator.name} directly would store about {runs:,} runs, more than {MOST_STORED:,}; "
             f"use a surrogate ([surrogate] method), give it a batch door (@simulator.batch) or lower [inference] {keys}"
         )
 

@@ -35,7 +35,7 @@ from tamis.study.artifacts import Results, save_records
 from tamis.study.build import Study
 from tamis.study.candidates import run_next
 from tamis.study.context import Context, design_points, load_posterior, recorded
-from tamis.study.emulation import check_good_enough, load_emulations, load_surrogate, terms
+from tamis.study.emulation import load_emulations, load_surrogate, terms
 from tamis.study.gathering import PER_PART, artifact_keys, outcome, results, stored
 from tamis.study.influence import run_sensitivity
 from tamis.study.loglike import run_loglike
@@ -52,6 +52,7 @@ from tamis.study.reader import (
     stage_hashes,
     up_to_date,
 )
+from tamis.study.remedy import check_good_enough
 from tamis.study.sampling import run_posterior
 from tamis.types import Array, Event, Inputs, Progress, silent
 

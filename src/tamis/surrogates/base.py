@@ -18,12 +18,13 @@ from numpy.typing import NDArray
 
 from tamis.errors import StudyError
 from tamis.files import load_arrays
-from tamis.types import Array, Gauss
+from tamis.types import Array, Gauss, Mask
 
 Made = TypeVar("Made")
 Rows = NDArray[np.int64]
 
-_POINTS_PER_INPUT = 3  # below which no score can be judged
+POINTS_PER_INPUT = 3  # below which no score can be judged
+_ROUNDING = 32  # ulps of its largest magnitude, up to which the spread of an output is rounding
 
 
 @dataclass(frozen=True)
@@ -53,14 +54,28 @@ def distinct(u: Array) -> tuple[Rows, Rows]:
 
 def judged(points: int, inputs: int) -> bool:
     """Say whether there are points enough for a score to mean anything."""
-    return points >= _POINTS_PER_INPUT * inputs
+    return points >= POINTS_PER_INPUT * inputs
+
+
+def varies(y: Array) -> Mask:
+    """Mark the outputs of y (n, m) that spread by more than rounding; NaN where a run failed, no column all of it.
+
+    Rounding is as large as the numbers, whatever their mean square about another origin: 1e12 + x still tells of x
+    to four digits.
+    """
+    there = np.isfinite(y)
+    n = np.maximum(there.sum(axis=0), 1)
+    centred = np.where(there, y - np.where(there, y, 0.0).sum(axis=0) / n, 0.0)
+    spread = np.sqrt((centred**2).sum(axis=0) / n)
+    largest = np.max(np.where(there, np.abs(y), 0.0), axis=0, initial=0.0)
+    return np.asarray(spread > _ROUNDING * np.finfo(float).eps * largest)
 
 
 def score(y: Array, residuals: Array, judged: bool = True) -> Score:
     """Make a score from residuals (n, m) of outputs y (n, m), each predicted without the runs of its point."""
     mse = np.mean(residuals**2, axis=0)
     variance = y.var(axis=0)
-    constant = variance <= 1e-24 * np.maximum(np.mean(y**2, axis=0), 1e-300)
+    constant = ~varies(y) | (variance <= 0)
     spread = np.where(constant, 1.0, np.sqrt(variance))
     q2 = np.where(constant, np.nan, 1 - mse / np.where(constant, 1.0, variance))
     worst = int(np.argmax(np.max(np.abs(residuals) / spread, axis=1)))

@@ -44,7 +44,7 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 
 from tamis.errors import StudyError, nearest
-from tamis.surrogates.base import Surrogate
+from tamis.surrogates.base import Surrogate, varies
 from tamis.surrogates.covariances import correlation
 from tamis.surrogates.process import Hyper, estimate
 from tamis.types import Array, Mask
@@ -98,8 +98,8 @@ def _among(candidates: Array, u: Array) -> Mask:
 def _worth(y: Array) -> Array:
     """Return the inverse variance of each output over the runs, zero for those that do not vary."""
     variance = np.nanvar(y, axis=0)
-    varies = variance > 1e-24 * np.maximum(np.nanmean(y**2, axis=0), 1e-300)
-    return np.asarray(np.where(varies, 1 / np.where(varies, variance, 1.0), 0.0))
+    there = varies(y) & (variance > 0)
+    return np.asarray(np.where(there, 1 / np.where(there, variance, 1.0), 0.0))
 
 
 def _process(u: Array, y: Array, worth: Array) -> Hyper:

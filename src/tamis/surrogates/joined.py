@@ -51,7 +51,7 @@ class Joined:
             residuals[np.ix_(part.rows, part.columns)] = mine.residuals
         size = np.abs(residuals) / np.where(rmse > 0, rmse, 1.0)
         worst = int(np.argmax(np.nanmax(np.where(np.isnan(size), -1.0, size), axis=1)))
-        return Score(q2, rmse, worst, residuals)
+        return Score(q2, rmse, worst, residuals, all(part.surrogate.score.judged for part in self.parts))
 
     def only(self, columns: Rows) -> Joined:
         """Return what is needed for some outputs; of the others it knows nothing."""

@@ -134,7 +134,8 @@ def fit_reduced(u: Array, y: Array, fit: Fit, *, energy: float = 0.999) -> Reduc
     tail = (spread[:, None] * pattern)[: _standing_out(size[~kept], y.shape, int(kept.sum()))]
     rest = np.maximum(np.mean(left_out**2, axis=0) - np.sum(tail**2, axis=0), 0.0)
     modes = right[kept]
-    return Reduced(centre, modes, inner, tail, rest, score(y, inner.score.residuals @ modes + left_out))
+    found = score(y, inner.score.residuals @ modes + left_out, inner.score.judged)
+    return Reduced(centre, modes, inner, tail, rest, found)
 
 
 def _components(y: Array, centre: Array) -> tuple[Array, Array, Array]:
