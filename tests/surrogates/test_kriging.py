@@ -83,7 +83,8 @@ def test_gradient_of_the_likelihood(kernel: str, given: bool) -> None:
     x = rng(0).random((25, 3)) - 0.5
     y = np.sin(4 * x[:, 0]) + x[:, 1] + 0.1 * rng(1).standard_normal(25)
     noise = np.linspace(0.01, 0.02, 25) if given else None
-    likelihood = Likelihood(kernel, x, functions("linear", x), y, noise)
+    counts, within = 1 + np.arange(25.0) % 3, 0.01 * (np.arange(25.0) % 3)  # without effect where noise is given
+    likelihood = Likelihood(kernel, x, functions("linear", x), y, noise, counts, within)
     theta = np.log([0.5, 1.0, 2.0, 0.7 if given else 0.01])
     value, gradient = likelihood.value_and_gradient(theta)
     assert value == pytest.approx(likelihood.value(theta), rel=1e-12)
@@ -127,7 +128,7 @@ def test_prediction_is_the_block_system(kernel: str, trend: str) -> None:
 def test_leave_one_out_is_what_refits_give(kernel: str, trend: str) -> None:
     model = known(kernel, trend)
     for i in range(len(model.u)):
-        rest = np.arange(len(model.u)) != i
+        rest = np.any(model.u != model.u[i], axis=1)  # the replicate goes with its point
         x = coordinates(model.u, model.normal)
         hyper = Hyper(model.length[0], float(model.variance[0]), model.noise[rest, 0])
         without = condition(kernel, x[rest], functions(trend, x[rest]), model.y[rest, 0], hyper)
