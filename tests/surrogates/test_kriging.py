@@ -37,7 +37,16 @@ def known(kernel: str = "matern52", trend: str = "linear", noise: float = 1e-3) 
     y = bumps(u) + 0.03 * rng(2).standard_normal(14)
     each = np.linspace(noise, 2 * noise, 14)[:, None]
     return Kriging(
-        kernel, trend, np.array([False, True]), u, y[:, None], np.array([[0.4, 0.9]]), np.array([1.7]), each
+        kernel,
+        trend,
+        np.array([False, True]),
+        u,
+        y[:, None],
+        np.array([[0.4, 0.9]]),
+        np.array([1.7]),
+        each,
+        np.ones(1),
+        of_runs=False,
     )
 
 
@@ -83,7 +92,10 @@ def test_gradient_of_the_likelihood(kernel: str, given: bool) -> None:
     x = rng(0).random((25, 3)) - 0.5
     y = np.sin(4 * x[:, 0]) + x[:, 1] + 0.1 * rng(1).standard_normal(25)
     noise = np.linspace(0.01, 0.02, 25) if given else None
-    counts, within = 1 + np.arange(25.0) % 3, 0.01 * (np.arange(25.0) % 3)  # without effect where noise is given
+    counts, within = (
+        1 + np.arange(25.0) % 3,
+        0.01 * (np.arange(25.0) % 3),
+    )  # without effect where noise is given
     likelihood = Likelihood(kernel, x, functions("linear", x), y, noise, counts, within)
     theta = np.log([0.5, 1.0, 2.0, 0.7 if given else 0.01])
     value, gradient = likelihood.value_and_gradient(theta)
@@ -118,10 +130,14 @@ def test_restricted_likelihood_is_that_of_contrasts() -> None:
 def test_prediction_is_the_block_system(kernel: str, trend: str) -> None:
     model, u = known(kernel, trend), rng(3).random((40, 2))
     mean, cov = exact(model, u)
-    found = model.predict(u)
+    x = coordinates(u, model.normal)
+    found_mean, found_var = model.processes[0].predict(x, functions(trend, x))
     # conditioning of the block system, about 1e5, times rounding
-    np.testing.assert_allclose(found.mean[:, 0], mean, atol=1e-9)
-    np.testing.assert_allclose(found.var[:, 0], np.diag(cov), atol=1e-9)
+    np.testing.assert_allclose(found_mean, mean, atol=1e-9)
+    np.testing.assert_allclose(found_var, np.diag(cov), atol=1e-9)
+    found = model.predict(u)  # widened where the runs left out miss by more than the process expects
+    np.testing.assert_array_equal(found.mean[:, 0], found_mean)
+    np.testing.assert_allclose(found.var[:, 0], max(1.0, model.processes[0].surprise) * found_var, rtol=1e-12)
 
 
 @pytest.mark.parametrize(("kernel", "trend"), list(product(KERNELS, TRENDS)))
@@ -133,7 +149,7 @@ def test_leave_one_out_is_what_refits_give(kernel: str, trend: str) -> None:
         hyper = Hyper(model.length[0], float(model.variance[0]), model.noise[rest, 0])
         without = condition(kernel, x[rest], functions(trend, x[rest]), model.y[rest, 0], hyper)
         mean, _ = without.predict(x[i : i + 1], functions(trend, x[i : i + 1]))
-        assert model.score.residuals[i, 0] == pytest.approx(model.y[i, 0] - mean[0], abs=1e-9)
+        assert model.processes[0].residuals[i] == pytest.approx(model.y[i, 0] - mean[0], abs=1e-9)
 
 
 def test_trajectories_are_means_given_their_values() -> None:
@@ -310,7 +326,8 @@ def test_piston_is_predicted_with_an_honest_error() -> None:
     # one noise; over twenty (seeds 0 to 19) Q2 was 0.99961 to 0.99968 and the coverage 0.939 to 0.965
     u = tamis.sobol(500, 7, rng(7))
     truth = piston(u)
-    model = fit_kriging(u, truth + 0.02 * truth.std() * rng(8).standard_normal(500), rng=rng(1))
+    noisy = truth + 0.02 * truth.std() * rng(8).standard_normal(500)
+    model = fit_kriging(u, noisy, of_runs=False, rng=rng(1))
     v = rng(123).random((10_000, 7))
     found, truth = model.predict(v), piston(v)
     error = found.mean[:, 0] - truth

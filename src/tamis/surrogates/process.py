@@ -45,7 +45,7 @@ _PRIOR = (np.log(2.0), 2.0)  # mean and spread of log lengths
 _PART = 512  # runs on which starts are compared
 _STARTS = ((3.0, 1e-2), (3.0, 1e-4), (1.0, 1e-2), (10.0, 1e-4))
 _STARTS_KNOWN = ((3.0, 30.0), (0.3, 1.0), (1.0, 1.0), (10.0, 1e3))  # lengths over root of d, and variance
-_FIRST = 15  # steps of a climb before the highest is chosen
+_FIRST = 10  # steps of a climb before the highest is chosen
 _BLOCK = 2**17  # correlations in one block of predictions: they stay in the cache
 
 
@@ -72,6 +72,12 @@ class Process:
     root: Array  # (p, p), G^-1
     residuals: Array  # (n,), of each run predicted without the runs of its point
     spread: Array  # (n,), variances of these residuals as the process has them
+
+    @property
+    def surprise(self) -> float:
+        """Squared left-out errors over what the process expects of them."""
+        expected = float(self.spread.mean())
+        return float(np.mean(self.residuals**2)) / expected if expected > 0 else 1.0
 
     def predict(self, x: Array, basis: Array) -> tuple[Array, Array]:
         """Return mean and variance (without noise) at points x (N, d)."""
@@ -210,7 +216,9 @@ def condition(kernel: str, x: Array, basis: Array, y: Array, hyper: Hyper) -> Pr
     runs = gather(x, y - offset, hyper.noise)
     assert runs.noise is not None
     points, basis = x[runs.first] / hyper.length, basis[runs.first]
-    one = np.asarray(np.linalg.lstsq(basis, np.ones(len(points)), rcond=None)[0], dtype=np.float64)  # of the trend, for the value 1
+    one = np.asarray(
+        np.linalg.lstsq(basis, np.ones(len(points)), rcond=None)[0], dtype=np.float64
+    )  # of the trend, for the value 1
     if hyper.variance <= 0:
         return _mean_alone(kernel, hyper, points, offset * one, runs, y - offset)
     matrix = correlation(kernel, points, points)
@@ -253,7 +261,9 @@ def _mean_alone(
     )
 
 
-def estimate(kernel: str, x: Array, basis: Array, y: Array, noise: Array | None, rng: Generator) -> Hyper:
+def estimate(
+    kernel: str, x: Array, basis: Array, y: Array, noise: Array | None, rng: Generator, starts: int = 4
+) -> Hyper:
     """Find lengths, variance and (unless given, (n,)) noise by restricted maximum likelihood."""
     n, d = x.shape
     if np.ptp(y) <= rounding(y):
@@ -266,7 +276,7 @@ def estimate(kernel: str, x: Array, basis: Array, y: Array, noise: Array | None,
     likelihood = Likelihood(
         kernel, x[runs.first], basis[runs.first], runs.y, runs.noise, runs.counts, runs.within
     )
-    best = search(likelihood, rng)
+    best = search(likelihood, rng, starts)
     length = np.exp(best[:d])
     if noise is not None:
         return Hyper(length, scale**2 * float(np.exp(best[-1])), noise)
@@ -274,7 +284,7 @@ def estimate(kernel: str, x: Array, basis: Array, y: Array, noise: Array | None,
     return Hyper(length, variance, np.full(n, variance * float(np.exp(best[-1]))))
 
 
-def search(likelihood: Likelihood, rng: Generator) -> Array:
+def search(likelihood: Likelihood, rng: Generator, starts: int) -> Array:
     """Return log lengths and log noise share (or variance) of the highest of some hills."""
     n, d = likelihood.x.shape
     known = likelihood.noise is not None
@@ -283,9 +293,9 @@ def search(likelihood: Likelihood, rng: Generator) -> Array:
     low, high = (np.log(np.append(np.full(d, edge), end)) for edge, end in ends)
     most = max(_PART, 3 * likelihood.basis.shape[1])
     some = likelihood if n <= most else likelihood.part(rng.permutation(n)[:most])
-    level = np.log(np.array(_STARTS_KNOWN if known else _STARTS))
-    starts = np.column_stack([np.repeat(level[:, :1] + np.log(d) / 2, d, axis=1), level[:, 1]])
-    begun = [_climb(some, np.clip(start, low, high), low, high, _FIRST) for start in starts]
+    level = np.log((_STARTS_KNOWN if known else _STARTS)[:starts])
+    begin = np.column_stack([np.repeat(level[:, :1] + np.log(d) / 2, d, axis=1), level[:, 1]])
+    begun = [_climb(some, np.clip(start, low, high), low, high, _FIRST) for start in begin]
     best, _ = min(begun, key=lambda pair: pair[1])
     return _climb(likelihood, best, low, high)[0]
 

@@ -41,7 +41,7 @@ def gather(x: Array, y: Array, noise: Array | None) -> Gathered:
     k = len(first)
     if k == len(x):
         return Gathered(first, point, y, noise, np.ones(k), np.zeros(k))
-    if not apart(y, y[first][point]).any():
+    if not apart(y, y[first][point], y).any():
         least = None
         if noise is not None:
             least = np.full(k, np.inf)
@@ -55,9 +55,9 @@ def gather(x: Array, y: Array, noise: Array | None) -> Gathered:
     return Gathered(first, point, mean, None if noise is None else 1 / total, counts, within)
 
 
-def apart(y: Array, other: Array) -> Array:
-    """Say which outputs (n,) or (n, m) differ by more than rounding."""
-    return np.asarray(np.abs(y - other) > np.maximum(_EQUAL * np.ptp(y, axis=0), rounding(y)))
+def apart(one: Array, other: Array, y: Array) -> Array:
+    """Say which of some outputs (k,) or (k, m) differ by more than rounding, given all of them, (n,) or (n, m)."""
+    return np.asarray(np.abs(one - other) > np.maximum(_EQUAL * np.ptp(y, axis=0), rounding(y)))
 
 
 def rounding(y: Array) -> Array:
