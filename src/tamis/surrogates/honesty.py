@@ -39,24 +39,26 @@ def elsewhere(process: Process, x: Array, basis: Array) -> float:
     return min(1.0, expected / max(float(process.spread.mean()), 1e-300))
 
 
-def optimism(kernel: str, x: Array, basis: Array, y: Array, noise: Array | None) -> float:
-    """Return by how much squared left-out errors are too small, from fits without a fifth of the points each."""
+def refitted(kernel: str, x: Array, basis: Array, y: Array, noise: Array | None) -> tuple[float, bool]:
+    """Fit without a fifth of the points each: return the optimism, and whether the mean predicts them as well."""
     first, point = distinct(x)
     n, d = len(first), x.shape[1]
     if n >= _ENOUGH * d or n < 2 * _FOLDS:
-        return 1.0
+        return 1.0, False
     part = np.random.default_rng(0).permutation(n)[point] % _FOLDS
-    held, claimed = np.zeros(2), np.zeros(2)  # squared errors and what was expected of them
+    held, claimed, about = np.zeros(2), np.zeros(2), 0.0  # squared errors and what was expected of them
     for fold in range(_FOLDS):
         out, rest = part == fold, part != fold
         if np.linalg.matrix_rank(basis[rest]) < basis.shape[1] or rest.sum() <= basis.shape[1] + 1:
-            continue
+            return 1.0, False
         given = None if noise is None else noise[rest]
         hyper = estimate(kernel, x[rest], basis[rest], y[rest], given, np.random.default_rng(0), starts=2)
         process = condition(kernel, x[rest], basis[rest], y[rest], hyper)
         mean, var = process.predict(x[out], basis[out])
         held += np.sum((y[out] - mean) ** 2), np.sum(var) + hyper.noise.mean() * out.sum()
         claimed += np.sum(process.residuals**2), np.sum(process.spread)
+        about += float(np.sum((y[out] - y[rest].mean()) ** 2))
     if min(*held, *claimed) <= 0:
-        return 1.0
-    return float(np.clip(held[0] / held[1] * claimed[1] / claimed[0], 1.0, _MOST))
+        return 1.0, False
+    ratio = held[0] / held[1] * claimed[1] / claimed[0]
+    return float(np.clip(ratio, 1.0, _MOST)), bool(held[0] >= about)

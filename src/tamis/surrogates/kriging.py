@@ -40,7 +40,7 @@ from tamis.files import save_arrays
 from tamis.marginals import Marginal
 from tamis.surrogates.base import Score, distinct, judged, read, score
 from tamis.surrogates.covariances import check_kernel
-from tamis.surrogates.honesty import elsewhere, optimism
+from tamis.surrogates.honesty import elsewhere, refitted
 from tamis.surrogates.process import Functions, Hyper, Process, condition, estimate
 from tamis.surrogates.replicates import apart
 from tamis.types import Array, Gauss, Generator, Mask
@@ -192,7 +192,7 @@ def fit_kriging(
     for j in range(y.shape[1]):
         given = None if noise is None else noise[:, j]
         found.append(estimate(kernel, x, basis, y[:, j], given, np.random.default_rng(seed)))
-        beyond.append(optimism(kernel, x, basis, y[:, j], given))
+        beyond.append(refitted(kernel, x, basis, y[:, j], given))
     fitted = Kriging(
         kernel,
         trend,
@@ -202,10 +202,10 @@ def fit_kriging(
         np.array([hyper.length for hyper in found]),
         np.array([hyper.variance for hyper in found]),
         np.column_stack([hyper.noise for hyper in found]),
-        np.array(beyond),
+        np.array([ratio for ratio, _ in beyond]),
         of_runs,
     )
-    useless = fitted.score.q2 <= 0
+    useless = (fitted.score.q2 <= 0) | [worse for _, worse in beyond]
     if not useless.any() or len(distinct(u)[0]) < _TOLD:
         return fitted
     return replace(
