@@ -45,6 +45,8 @@ _PRIOR = (np.log(2.0), 2.0)  # mean and spread of log lengths
 _PART = 512  # runs on which starts are compared
 _STARTS = ((3.0, 1e-2), (3.0, 1e-4), (1.0, 1e-2), (10.0, 1e-4))
 _STARTS_KNOWN = ((3.0, 30.0), (0.3, 1.0), (1.0, 1.0), (10.0, 1e3))  # lengths over root of d, and variance
+_NEARLY_EXACT = 1e-4  # noise over the outputs' variance below which exact runs are tried
+_WEAK = 50.0  # length of an input that acts weakly
 _FIRST = 10  # steps of a climb before the highest is chosen
 _BLOCK = 2**17  # correlations in one block of predictions: they stay in the cache
 
@@ -297,7 +299,11 @@ def search(likelihood: Likelihood, rng: Generator, starts: int) -> Array:
     begin = np.column_stack([np.repeat(level[:, :1] + np.log(d) / 2, d, axis=1), level[:, 1]])
     begun = [_climb(some, np.clip(start, low, high), low, high, _FIRST) for start in begin]
     best, _ = min(begun, key=lambda pair: pair[1])
-    return _climb(likelihood, best, low, high)[0]
+    found = _climb(likelihood, best, low, high)
+    if not known and likelihood.variance(found[0]) * np.exp(found[0][-1]) < _NEARLY_EXACT:
+        exact = np.append(np.minimum(found[0][:-1], np.log(_WEAK)), low[-1] + 1)
+        found = min(found, _climb(likelihood, exact, low, high), key=lambda pair: pair[1])
+    return found[0]
 
 
 @dataclass(frozen=True)
