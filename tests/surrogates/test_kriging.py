@@ -8,20 +8,23 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 
 import tamis
 from tamis.errors import StudyError
 from tamis.surrogates.covariances import correlation, correlation_and_slope
 from tamis.surrogates.kriging import Kriging, coordinates, fit_kriging, functions
 from tamis.surrogates.process import Hyper, Likelihood, condition
+from tamis.surrogates.replicates import gather
 from tamis.types import Array
+from tests.battery import FUNCTION
 from tests.surrogates.smooth import piston
 
 KERNELS = ("matern32", "matern52", "squared_exponential")
 TRENDS = ("constant", "linear", "quadratic")
 
 
-def rng(seed: int = 0) -> np.random.Generator:
+def rng(seed: int | list[int] = 0) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
@@ -37,7 +40,16 @@ def known(kernel: str = "matern52", trend: str = "linear", noise: float = 1e-3) 
     y = bumps(u) + 0.03 * rng(2).standard_normal(14)
     each = np.linspace(noise, 2 * noise, 14)[:, None]
     return Kriging(
-        kernel, trend, np.array([False, True]), u, y[:, None], np.array([[0.4, 0.9]]), np.array([1.7]), each
+        kernel,
+        trend,
+        np.array([False, True]),
+        u,
+        y[:, None],
+        np.array([[0.4, 0.9]]),
+        np.array([1.7]),
+        each,
+        np.ones(1),
+        of_runs=False,
     )
 
 
@@ -83,7 +95,11 @@ def test_gradient_of_the_likelihood(kernel: str, given: bool) -> None:
     x = rng(0).random((25, 3)) - 0.5
     y = np.sin(4 * x[:, 0]) + x[:, 1] + 0.1 * rng(1).standard_normal(25)
     noise = np.linspace(0.01, 0.02, 25) if given else None
-    likelihood = Likelihood(kernel, x, functions("linear", x), y, noise)
+    counts, within = (
+        1 + np.arange(25.0) % 3,
+        0.01 * (np.arange(25.0) % 3),
+    )  # without effect where noise is given
+    likelihood = Likelihood(kernel, x, functions("linear", x), y, noise, counts, within)
     theta = np.log([0.5, 1.0, 2.0, 0.7 if given else 0.01])
     value, gradient = likelihood.value_and_gradient(theta)
     assert value == pytest.approx(likelihood.value(theta), rel=1e-12)
@@ -117,22 +133,26 @@ def test_restricted_likelihood_is_that_of_contrasts() -> None:
 def test_prediction_is_the_block_system(kernel: str, trend: str) -> None:
     model, u = known(kernel, trend), rng(3).random((40, 2))
     mean, cov = exact(model, u)
-    found = model.predict(u)
+    x = coordinates(u, model.normal)
+    found_mean, found_var = model.processes[0].predict(x, functions(trend, x))
     # conditioning of the block system, about 1e5, times rounding
-    np.testing.assert_allclose(found.mean[:, 0], mean, atol=1e-9)
-    np.testing.assert_allclose(found.var[:, 0], np.diag(cov), atol=1e-9)
+    np.testing.assert_allclose(found_mean, mean, atol=1e-9)
+    np.testing.assert_allclose(found_var, np.diag(cov), atol=1e-9)
+    found = model.predict(u)  # widened where the runs left out miss by more than the process expects
+    np.testing.assert_array_equal(found.mean[:, 0], found_mean)
+    np.testing.assert_allclose(found.var[:, 0], max(1.0, model.processes[0].surprise) * found_var, rtol=1e-12)
 
 
 @pytest.mark.parametrize(("kernel", "trend"), list(product(KERNELS, TRENDS)))
 def test_leave_one_out_is_what_refits_give(kernel: str, trend: str) -> None:
     model = known(kernel, trend)
     for i in range(len(model.u)):
-        rest = np.arange(len(model.u)) != i
+        rest = np.any(model.u != model.u[i], axis=1)  # the replicate goes with its point
         x = coordinates(model.u, model.normal)
         hyper = Hyper(model.length[0], float(model.variance[0]), model.noise[rest, 0])
         without = condition(kernel, x[rest], functions(trend, x[rest]), model.y[rest, 0], hyper)
         mean, _ = without.predict(x[i : i + 1], functions(trend, x[i : i + 1]))
-        assert model.score.residuals[i, 0] == pytest.approx(model.y[i, 0] - mean[0], abs=1e-9)
+        assert model.processes[0].residuals[i] == pytest.approx(model.y[i, 0] - mean[0], abs=1e-9)
 
 
 def test_trajectories_are_means_given_their_values() -> None:
@@ -276,6 +296,144 @@ def test_replicates_give_the_noise() -> None:
     np.testing.assert_allclose(model.noise[0], 0.01, rtol=0.45)
 
 
+@pytest.mark.parametrize("given", [False, True])
+def test_the_likelihood_of_means_and_differences_is_that_of_all_runs(given: bool) -> None:
+    x = np.repeat(rng(0).random((8, 2)), [1, 2, 3, 1, 4, 1, 1, 2], axis=0) - 0.5
+    y = np.sin(4 * x[:, 0]) + 0.1 * rng(1).standard_normal(15)
+    noise = np.linspace(0.01, 0.03, 15) if given else None
+    basis, runs = functions("linear", x), gather(x, y, noise)
+    every = Likelihood("matern52", x, basis, y, noise)
+    means = Likelihood(
+        "matern52", x[runs.first], basis[runs.first], runs.y, runs.noise, runs.counts, runs.within
+    )
+    apart = [every.value(theta) - means.value(theta) for theta in np.log([[0.5, 1.0, 0.1], [0.2, 3.0, 2.0]])]
+    assert apart[0] == pytest.approx(apart[1], abs=1e-9)  # a constant, of 15 runs to rounding
+
+
+@pytest.mark.parametrize("nugget", [None, 0.0])
+def test_copies_of_runs_change_nothing(nugget: float | None) -> None:
+    u = tamis.lhs(20, 2, rng(0))
+    plain, copied = (
+        fit_kriging(points, bumps(points), nugget=nugget, rng=rng()) for points in (u, np.tile(u, (3, 1)))
+    )
+    assert copied.score.q2[0] == pytest.approx(plain.score.q2[0], rel=0.01)
+    v = rng(1).random((30, 2))
+    np.testing.assert_allclose(copied.predict(v).mean, plain.predict(v).mean, atol=1e-3)
+    np.testing.assert_allclose(copied.score.residuals[20:40], copied.score.residuals[:20], rtol=1e-6)
+
+
+def test_a_point_is_left_out_with_all_its_runs() -> None:
+    # a point far from the others with ten runs: what they agree on says nothing of how well it is foretold
+    u = np.vstack([tamis.lhs(15, 1, rng(0)) * 0.5, np.full((10, 1), 0.95)])
+    y = np.where(u[:, 0] > 0.9, 5.0, np.sin(9 * u[:, 0])) + 0.05 * rng(1).standard_normal(25)
+    model = fit_kriging(u, y, rng=rng())
+    assert np.abs(model.processes[0].residuals[15:]).min() > 1
+
+
+def of_noise(n: int, d: int, draws: int) -> Array:
+    """Return what is claimed to be explained of pure noise."""
+    claimed = []
+    for seed in range(draws):
+        y = 7 + rng(seed).standard_normal(n)
+        model = fit_kriging(tamis.sobol(n, d, rng([seed, d])), y, rng=rng())
+        claimed.append(model.score.q2[0])
+        if model.variance[0] == 0:
+            found = model.predict(rng(1).random((5, d)))
+            np.testing.assert_allclose(found.mean, y.mean(), rtol=1e-12)
+            np.testing.assert_allclose(found.var, y.var(), rtol=0.05)  # and the mean's own error
+            assert claimed[-1] <= 0
+    return np.array(claimed)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("d", [2, 10, 20])
+def test_of_pure_noise_nothing_is_claimed(d: int) -> None:
+    # left out with the lengths kept, 60 runs in 10 and 20 inputs claimed 0.25 and 0.43 in the mean
+    claimed = of_noise(60, d, 3)
+    assert np.median(claimed) <= 0.05 and claimed.max() < 0.2
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+@pytest.mark.parametrize(("n", "d"), [(60, 1), (60, 2), (60, 5), (60, 10), (60, 20), (100, 5), (100, 20)])
+def test_of_pure_noise_nothing_is_claimed_in_fifty_draws(n: int, d: int) -> None:
+    assert np.mean(of_noise(n, d, 50) <= 0.1) >= 0.95
+
+
+@pytest.mark.parametrize("trend", TRENDS)
+def test_a_large_offset_is_no_constant(trend: str) -> None:
+    u, v = tamis.lhs(30, 2, rng(0)), rng(1).random((50, 2))
+    plain, moved = (fit_kriging(u, bumps(u) + offset, trend=trend, rng=rng()) for offset in (0.0, 1e12))
+    assert moved.variance[0] > 0
+    # values of 1e12 are rounded to 1.2e-4, which the fit takes for noise and smooths
+    np.testing.assert_allclose(moved.predict(v).mean - 1e12, plain.predict(v).mean, atol=0.02)
+
+
+def test_a_file_from_before_optimism_is_read() -> None:
+    arrays = known().arrays()
+    del arrays["optimism"]
+    again = Kriging.of(arrays)
+    assert np.array_equal(again.optimism, np.ones(1)) and not again.of_runs
+
+
+def test_a_score_needs_three_points_an_input() -> None:
+    u = tamis.sobol(12, 4, rng(0))
+    copied = np.repeat(u[:11], 2, axis=0)
+    scores = [fit_kriging(points, points[:, 0], rng=rng()).score for points in (u, u[:11], copied)]
+    assert [score.judged for score in scores] == [True, False, False]
+
+
+@pytest.mark.statistical
+def test_bands_of_a_rough_function_hold() -> None:
+    # what a smooth function cannot follow is part of the error
+    function = FUNCTION["four kinks"]
+    v, truth = function.test(2000)
+    inside = []
+    for seed in range(5):
+        model = fit_kriging(*function.runs(50, seed), rng=rng())
+        error = np.abs(model.mean(v)[:, 0] - truth)
+        x = coordinates(v, model.normal)
+        smooth = model.processes[0].predict(x, functions("constant", x))[1]
+        variances = (model.predict(v).var[:, 0], smooth)
+        inside.append([np.mean(error < 1.96 * np.sqrt(var)) for var in variances])
+    with_noise, without = np.median(inside, axis=0)
+    # five designs gave 0.72 to 0.97; the smooth function's own error alone holds clearly less
+    assert with_noise > 0.88 and with_noise > without + 0.03
+
+
+def shortfall(name: str, n: int, noise: float, restarts: int) -> float:
+    """Return by how much the log-likelihood found is below the best of climbs from random starts, all runs used."""
+    u, y = FUNCTION[name].runs(n, 0, noise)
+    d, z = u.shape[1], (y - y.mean()) / y.std()
+    likelihood = Likelihood("matern52", u - 0.5, np.ones((n, 1)), z, None)
+    low, high = np.log([*[1 / n] * d, 1e-12]), np.log([*[1e3] * d, 1e3])
+    draws, best = rng(99), np.inf
+    for _ in range(restarts):
+        start = np.append(draws.uniform(np.log(0.1), np.log(30), d), draws.uniform(np.log(1e-8), np.log(0.3)))
+        bounds = list(zip(low, high, strict=True))
+        climbed = minimize(likelihood.value_and_gradient, start, jac=True, method="L-BFGS-B", bounds=bounds)
+        best = min(best, float(climbed.fun))
+    models = [fit_kriging(u, y, rng=rng(seed)) for seed in range(2)]
+    found = [
+        likelihood.value(np.log([*model.length[0], model.noise[0, 0] / model.variance[0]]))
+        for model in models
+    ]
+    return (max(found) - best) / 2
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.05])
+def test_the_optimum_does_not_depend_on_the_generator(noise: float) -> None:
+    # a start compared on 128 runs ended 2 to 16 below, for most generators
+    assert shortfall("eight kinks", 200, noise, 6) < 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("noise", [0.0, 0.05])
+@pytest.mark.parametrize("name", ["wing", "OTL", "varying length", "eight kinks"])
+def test_the_optimum_is_that_of_twenty_restarts(name: str, noise: float) -> None:
+    assert shortfall(name, 500, noise, 20) < 1
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -306,12 +464,13 @@ def test_another_file_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.statistical
 def test_piston_is_predicted_with_an_honest_error() -> None:
-    # one noise; over twenty (seeds 0 to 19) Q2 was 0.99961 to 0.99968 and the coverage 0.939 to 0.965
+    # one noise; the coverage is above 0.95 for the few runs that miss by more than the process expects and widen all
     u = tamis.sobol(500, 7, rng(7))
     truth = piston(u)
-    model = fit_kriging(u, truth + 0.02 * truth.std() * rng(8).standard_normal(500), rng=rng(1))
+    noisy = truth + 0.02 * truth.std() * rng(8).standard_normal(500)
+    model = fit_kriging(u, noisy, of_runs=False, rng=rng(1))
     v = rng(123).random((10_000, 7))
     found, truth = model.predict(v), piston(v)
     error = found.mean[:, 0] - truth
     assert 1 - np.mean(error**2) / truth.var() > 0.9996
-    assert 0.93 < np.mean(np.abs(error) < 1.96 * np.sqrt(found.var[:, 0])) < 0.97
+    assert 0.93 < np.mean(np.abs(error) < 1.96 * np.sqrt(found.var[:, 0])) < 0.985

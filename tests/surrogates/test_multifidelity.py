@@ -36,7 +36,7 @@ def test_one_level_is_kriging() -> None:
     one, plain = fit_multifidelity([(u, park(u))], rng=rng(2)), fit_kriging(u, park(u), rng=rng(2))
     for mine, theirs in zip(one.predict(v)[:2], plain.predict(v)[:2], strict=True):
         assert np.array_equal(mine, theirs)
-    assert np.array_equal(one.score.residuals, plain.score.residuals)
+    assert np.array_equal(one.processes[0][0].residuals, plain.processes[0].residuals)
     assert np.array_equal(one.draw(3, rng(5), v)(u), plain.draw(3, rng(5), v)(u))
 
 

@@ -123,7 +123,8 @@ def fit_loglike(
     coefficients = (space.dim + 1) * (space.dim + 2) // 2
     trend = trend or ("quadratic" if len(u) >= 2 * coefficients else "constant")
     marginals = [parameter.prior for parameter in space.parameters]
-    fitted = fit_kriging(u, values, marginals=marginals, kernel=kernel, trend=trend, nugget=nugget, rng=rng)
+    options: Any = {"marginals": marginals, "kernel": kernel, "trend": trend, "nugget": nugget}
+    fitted = fit_kriging(u, values, **options, of_runs=False, rng=rng)
     return EmulatedLikelihood(space, fitted)
 
 

@@ -9,9 +9,11 @@ away, and a response that is smooth in x is not smooth in u; such inputs are tak
 (divided by the square root of 12, so that all inputs have the same spread and one pair of bounds for the
 lengths serves them all).
 
-Noise is what runs at one point differ by, or what a smooth function cannot follow. Whoever calibrates a simulator
-with it compares data with runs, so the noise is part of the surrogate's error there (``of_runs``); whoever
-looks for the smooth function behind noisy runs leaves it out.
+Noise is what runs at one point differ by, or what a smooth function cannot follow. Either way a run that was not made
+will differ from the smooth function by it, so it is part of the surrogate's error; whoever looks for the smooth
+function behind noisy runs leaves it out (``of_runs``). A process that predicts worse than the mean of the runs is not
+used: its output becomes that mean, of variance zero, with the runs' variance as noise, and its Q2 is at most zero.
+How its errors are judged is told in `tamis.surrogates.honesty`.
 
 Each output has its own lengths, variance and noise: two observed numbers seldom depend on the same parameters,
 and a common length would suit neither. Inputs, trend and starts of the search are shared. Long signals are
@@ -24,7 +26,7 @@ same operations.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -32,16 +34,21 @@ from typing import Any, Literal, get_args
 import numpy as np
 from scipy.special import ndtri
 
+from tamis.design import sobol
 from tamis.errors import StudyError, nearest
 from tamis.files import save_arrays
 from tamis.marginals import Marginal
-from tamis.surrogates.base import Score, read, score
+from tamis.surrogates.base import Score, distinct, judged, read, score
 from tamis.surrogates.covariances import check_kernel
+from tamis.surrogates.honesty import elsewhere, refitted
 from tamis.surrogates.process import Functions, Hyper, Process, condition, estimate
+from tamis.surrogates.replicates import apart
 from tamis.types import Array, Gauss, Generator, Mask
 
 Trend = Literal["constant", "linear", "quadratic"]
 _EDGE = 2.0**-53  # keeps normal scores finite at the edges of the cube
+_ELSEWHERE = 512  # points for the mean variance over the cube
+_TOLD = 10  # points from which on a process is compared with the mean
 
 
 @dataclass(frozen=True)
@@ -56,7 +63,8 @@ class Kriging:
     length: Array  # (m, d)
     variance: Array  # (m,)
     noise: Array  # (n, m), variances
-    of_runs: bool = False  # predict another run, its noise included, instead of the mean of many
+    optimism: Array  # (m,), by how much left-out errors are too small for lengths fitted to the same runs
+    of_runs: bool = True  # predict another run, its noise included, instead of the mean of many
 
     @cached_property
     def processes(self) -> tuple[Process, ...]:
@@ -69,17 +77,28 @@ class Kriging:
         )
 
     @cached_property
+    def _larger(self) -> Array:
+        """By how much squared errors are larger than the processes expect, (m,)."""
+        return np.asarray(self.optimism * [process.surprise for process in self.processes])
+
+    @cached_property
     def score(self) -> Score:
-        """Each run against the prediction of the others, lengths and variances kept."""
-        return score(self.y, np.column_stack([process.residuals for process in self.processes]))
+        """Each run against the prediction without its point, made the error of a run anywhere."""
+        x = coordinates(sobol(_ELSEWHERE, self.u.shape[1], np.random.default_rng(0)), self.normal)
+        basis = functions(self.trend, x)
+        size = np.sqrt(self.optimism * np.array([elsewhere(process, x, basis) for process in self.processes]))
+        enough = judged(len(distinct(self.u)[0]), self.u.shape[1])
+        return score(
+            self.y, size * np.column_stack([process.residuals for process in self.processes]), enough
+        )
 
     def predict(self, u: Array) -> Gauss:
-        """Return means and variances, (N, m) each: of noise-free outputs, or of another run's."""
+        """Return means and variances, (N, m) each: of another run's outputs, or of noise-free ones."""
         x = coordinates(checked(u, self.normal), self.normal)
         basis = functions(self.trend, x)
         mean, var = zip(*(process.predict(x, basis) for process in self.processes), strict=True)
         noise = self.noise.mean(axis=0) if self.of_runs else 0.0
-        return Gauss(np.column_stack(mean), np.column_stack(var) + noise)
+        return Gauss(np.column_stack(mean), (np.column_stack(var) + noise) * np.maximum(self._larger, 1.0))
 
     def mean(self, u: Array) -> Array:
         """Return the means alone, (N, m), at a fraction of the cost."""
@@ -109,7 +128,10 @@ class Kriging:
     @classmethod
     def of(cls, arrays: Mapping[str, Any]) -> Kriging:
         """Make it again from what `arrays` returned."""
-        parts = {name: arrays[name] for name in cls.__dataclass_fields__}
+        parts: dict[str, Any] = {
+            "optimism": np.ones(len(arrays["variance"]))
+        }  # files from before it was asked
+        parts |= {name: arrays[name] for name in cls.__dataclass_fields__ if name in arrays}
         kernel, trend, of_runs = str(parts.pop("kernel")), str(parts.pop("trend")), bool(parts.pop("of_runs"))
         return cls(kernel, trend, **parts, of_runs=of_runs)
 
@@ -150,12 +172,14 @@ def fit_kriging(
     kernel: str = "matern52",
     trend: str = "constant",
     nugget: float | Array | None = None,
+    of_runs: bool = True,
     rng: Generator,
 ) -> Kriging:
     """Fit to runs at points u (n, d) of the unit cube with outputs y (n,) or (n, m).
 
     ``nugget`` is the variance of the runs' noise in units of y squared: estimated for each output if None, one
     number, one per run (n,), or anything that broadcasts to (n, m). Repeated rows of u are replicates.
+    Variances predicted are of another run, or, unless ``of_runs``, of the smooth function behind noisy ones.
     """
     check_kernel(kernel)
     u, y, normal = checked_runs(u, y, marginals)
@@ -164,13 +188,12 @@ def fit_kriging(
     check_trend(basis, trend)
     noise = None if nugget is None else checked_noise(u, y, nugget)
     seed = int(rng.integers(2**63))
-    found = [
-        estimate(
-            kernel, x, basis, y[:, j], None if noise is None else noise[:, j], np.random.default_rng(seed)
-        )
-        for j in range(y.shape[1])
-    ]
-    return Kriging(
+    found, beyond = [], []
+    for j in range(y.shape[1]):
+        given = None if noise is None else noise[:, j]
+        found.append(estimate(kernel, x, basis, y[:, j], given, np.random.default_rng(seed)))
+        beyond.append(refitted(kernel, x, basis, y[:, j], given))
+    fitted = Kriging(
         kernel,
         trend,
         normal,
@@ -179,6 +202,17 @@ def fit_kriging(
         np.array([hyper.length for hyper in found]),
         np.array([hyper.variance for hyper in found]),
         np.column_stack([hyper.noise for hyper in found]),
+        np.array([ratio for ratio, _ in beyond]),
+        of_runs,
+    )
+    useless = (fitted.score.q2 <= 0) | [worse for _, worse in beyond]
+    if not useless.any() or len(distinct(u)[0]) < _TOLD:
+        return fitted
+    return replace(
+        fitted,
+        variance=np.where(useless, 0.0, fitted.variance),
+        noise=np.where(useless, y.var(axis=0), fitted.noise),
+        optimism=np.where(useless, 1.0, fitted.optimism),
     )
 
 
@@ -252,8 +286,8 @@ def checked_noise(u: Array, y: Array, nugget: float | Array) -> Array:
     order = np.lexsort(u.T)
     same = np.all(u[order[1:]] == u[order[:-1]], axis=1)
     first, second = order[:-1][same], order[1:][same]
-    apart = np.abs(y[first] - y[second]) > 1e-9 * np.abs(y).max(axis=0)
-    clash = np.flatnonzero((apart & (noise[first] + noise[second] == 0)).any(axis=1))
+    differ = apart(y[first], y[second], y)
+    clash = np.flatnonzero((differ & (noise[first] + noise[second] == 0)).any(axis=1))
     if len(clash):
         i, j = sorted((int(first[clash[0]]), int(second[clash[0]])))
         raise StudyError(

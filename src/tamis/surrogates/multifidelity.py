@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from tamis.errors import StudyError
 from tamis.files import save_arrays
 from tamis.marginals import Marginal
-from tamis.surrogates.base import Score, read, score
+from tamis.surrogates.base import Score, distinct, judged, read, score
 from tamis.surrogates.covariances import check_kernel
 from tamis.surrogates.kriging import (
     check_trend,
@@ -81,7 +81,9 @@ class MultiFidelity:
     @cached_property
     def score(self) -> Score:
         """Each dearest run against the prediction of the others; the levels below and all estimates kept."""
-        return score(self.levels[-1].y, np.column_stack([p.residuals for p in self.processes[-1]]))
+        top = self.levels[-1]
+        enough = judged(len(distinct(top.u)[0]), top.u.shape[1])
+        return score(top.y, np.column_stack([p.residuals for p in self.processes[-1]]), enough)
 
     def factors(self, u: Array) -> Array:
         """Return the factors between successive levels at points u, (levels - 1, N, m)."""
@@ -90,9 +92,10 @@ class MultiFidelity:
         return np.array([_factors(level, row, x)[0] for level, row in pairs])
 
     def predict(self, u: Array) -> Gauss:
-        """Return means and variances of the dearest level's noise-free outputs, (N, m) each."""
+        """Return means and variances of another run's outputs at the dearest level, (N, m) each."""
         x = coordinates(checked(u, self.normal), self.normal)
-        return _predicted(self.trend, self.levels, self.processes, x)
+        found = _predicted(self.trend, self.levels, self.processes, x)
+        return Gauss(found.mean, found.var + self.levels[-1].noise.mean(axis=0))
 
     def draw(self, n: int, rng: Generator, at: Array) -> Callable[[Array], Array]:
         """Draw n fixed functions of the dearest level given all runs and values at some points; (N, d) -> (n, N).

@@ -32,7 +32,9 @@ import numpy as np
 from scipy.linalg import blas, lapack
 from scipy.optimize import minimize
 
+from tamis.surrogates.base import Rows
 from tamis.surrogates.covariances import correlation, correlation_and_slope, pulls
+from tamis.surrogates.replicates import Gathered, gather, rounding
 from tamis.types import Array, Generator
 
 _LEAST_NOISE = 1e-12  # of the process variance; n times the rounding of the factorisation for n = 1e3
@@ -40,9 +42,12 @@ _MOST_NOISE = 1e3
 _LONGEST = 1e3  # inputs have a range of about one: beyond this the process is straight along them
 _SHORTEST = 20  # the shortest length is 1 / n, or 1 / this for fewer runs
 _PRIOR = (np.log(2.0), 2.0)  # mean and spread of log lengths
-_PART = 128  # runs on which starts are compared
-_STARTS = 32  # compared
-_CLIMBS = 3  # on the part of the runs
+_PART = 512  # runs on which starts are compared
+_STARTS = ((3.0, 1e-2), (3.0, 1e-4), (1.0, 1e-2), (10.0, 1e-4))
+_STARTS_KNOWN = ((3.0, 30.0), (0.3, 1.0), (1.0, 1.0), (10.0, 1e3))  # lengths over root of d, and variance
+_NEARLY_EXACT = 1e-4  # noise over the outputs' variance below which exact runs are tried
+_WEAK = 50.0  # length of an input that acts weakly
+_FIRST = 10  # steps of a climb before the highest is chosen
 _BLOCK = 2**17  # correlations in one block of predictions: they stay in the cache
 
 
@@ -61,13 +66,20 @@ class Process:
 
     kernel: str
     hyper: Hyper
-    points: Array  # (n, d), divided by the lengths
-    factor: Array  # (n, n), L
-    weight: Array  # (n,), K^-1 (y - F coefficient)
+    points: Array  # (k, d), those that differ, divided by the lengths
+    factor: Array  # (k, k), L
+    weight: Array  # (k,), K^-1 (y - F coefficient)
     coefficient: Array  # (p,), of the trend
-    lift: Array  # (n, p), B
+    lift: Array  # (k, p), B
     root: Array  # (p, p), G^-1
-    residuals: Array  # (n,), of each run predicted by the others
+    residuals: Array  # (n,), of each run predicted without the runs of its point
+    spread: Array  # (n,), variances of these residuals as the process has them
+
+    @property
+    def surprise(self) -> float:
+        """Squared left-out errors over what the process expects of them."""
+        expected = float(self.spread.mean())
+        return float(np.mean(self.residuals**2)) / expected if expected > 0 else 1.0
 
     def predict(self, x: Array, basis: Array) -> tuple[Array, Array]:
         """Return mean and variance (without noise) at points x (N, d)."""
@@ -202,49 +214,96 @@ class Functions:
 
 def condition(kernel: str, x: Array, basis: Array, y: Array, hyper: Hyper) -> Process:
     """Take in the runs: points x (n, d), trend's functions there (n, p), values y (n,)."""
-    points = x / hyper.length
+    offset = float(y.mean())
+    runs = gather(x, y - offset, hyper.noise)
+    assert runs.noise is not None
+    points, basis = x[runs.first] / hyper.length, basis[runs.first]
+    one = np.asarray(
+        np.linalg.lstsq(basis, np.ones(len(points)), rcond=None)[0], dtype=np.float64
+    )  # of the trend, for the value 1
+    if hyper.variance <= 0:
+        return _mean_alone(kernel, hyper, points, offset * one, runs, y - offset)
     matrix = correlation(kernel, points, points)
-    matrix.flat[:: len(x) + 1] += _share(hyper.noise, hyper.variance)
+    share = _share(runs.noise, hyper.variance)
+    matrix.flat[:: len(points) + 1] += share
     factor = _factor(matrix)
-    q, g, e = _projected(factor, basis, y)
+    q, g, e = _projected(factor, basis, runs.y)
     weight = blas.dtrsm(1.0, factor, e[:, None], lower=1, trans_a=1)[:, 0]
     lift = blas.dtrsm(1.0, factor, q, lower=1, trans_a=1)
     root = np.asarray(np.linalg.inv(g))
-    coefficient = root @ (q.T @ blas.dtrsm(1.0, factor, y[:, None], lower=1)[:, 0])
-    inverse = blas.dtrsm(1.0, factor, np.eye(len(x)), lower=1)
-    # Dubrule 1983, 10.1007/BF01033030: what run i misses by is (P y)_i / P_ii
-    diagonal = np.einsum("ij,ij->j", inverse, inverse) - np.einsum("ij,ij->i", lift, lift)
-    residuals = weight / np.maximum(diagonal, 1e-14)
-    return Process(kernel, hyper, points, factor, weight, coefficient, lift, root, residuals)
+    coefficient = root @ (q.T @ blas.dtrsm(1.0, factor, runs.y[:, None], lower=1)[:, 0]) + offset * one
+    inverse = blas.dtrsm(1.0, factor, np.eye(len(points)), lower=1)
+    # Dubrule 1983, 10.1007/BF01033030: what point i misses by is (P y)_i / P_ii, of variance 1 / P_ii
+    diagonal = np.maximum(np.einsum("ij,ij->j", inverse, inverse) - np.einsum("ij,ij->i", lift, lift), 1e-14)
+    residuals = y - offset - (runs.y - weight / diagonal)[runs.point]
+    spread = hyper.variance * np.maximum(1 / diagonal - share, 0.0)[runs.point] + hyper.noise
+    return Process(kernel, hyper, points, factor, weight, coefficient, lift, root, residuals, spread)
 
 
-def estimate(kernel: str, x: Array, basis: Array, y: Array, noise: Array | None, rng: Generator) -> Hyper:
+def _mean_alone(
+    kernel: str, hyper: Hyper, points: Array, coefficient: Array, runs: Gathered, y: Array
+) -> Process:
+    """Return the process that does not vary: the mean of the runs, whatever the trend, and noise about it."""
+    k, p = len(points), len(coefficient)
+    each = np.bincount(runs.point, y), np.bincount(runs.point)
+    others = [total.sum() - total for total in each]
+    residuals = y - (others[0] / np.maximum(others[1], 1))[runs.point]
+    nothing = np.zeros((k, p))
+    return Process(
+        kernel,
+        hyper,
+        points,
+        np.eye(k, order="F"),
+        np.zeros(k),
+        coefficient,
+        nothing,
+        np.zeros((p, p)),
+        residuals,
+        hyper.noise,
+    )
+
+
+def estimate(
+    kernel: str, x: Array, basis: Array, y: Array, noise: Array | None, rng: Generator, starts: int = 4
+) -> Hyper:
     """Find lengths, variance and (unless given, (n,)) noise by restricted maximum likelihood."""
     n, d = x.shape
-    scale = float(y.std())
-    if scale <= 1e-12 * float(np.abs(y).max()):
+    if np.ptp(y) <= rounding(y):
         return Hyper(np.ones(d), 0.0, np.zeros(n) if noise is None else noise)
+    scale = float(y.std())
     y = (y - y.mean()) / scale
-    known = None if noise is None else noise / scale**2
-    shortest = 1 / max(n, _SHORTEST)
-    last = (_LEAST_NOISE, _MOST_NOISE) if known is None else (1e-6, 1e8)  # noise share, or variance
-    low, high = (
-        np.log(np.append(np.full(d, edge), end)) for edge, end in zip((shortest, _LONGEST), last, strict=True)
+    runs = gather(x, y, None if noise is None else noise / scale**2)
+    if len(runs.first) <= basis.shape[1]:
+        return Hyper(np.ones(d), 0.0, np.full(n, scale**2) if noise is None else noise)
+    likelihood = Likelihood(
+        kernel, x[runs.first], basis[runs.first], runs.y, runs.noise, runs.counts, runs.within
     )
-    part = rng.permutation(n)[: max(_PART, 3 * basis.shape[1])]
-    some = Likelihood(kernel, x[part], basis[part], y[part], None if known is None else known[part])
-    starts = np.clip(_starts(d, known is None, rng), low, high)
-    order = np.argsort([some.value(start) for start in starts], kind="stable")[:_CLIMBS]
-    climbed = [_climb(some, starts[i], low, high) for i in order]
-    best, _ = min(climbed, key=lambda pair: pair[1])
-    if len(part) < n:
-        best, _ = _climb(Likelihood(kernel, x, basis, y, known), best, low, high)
+    best = search(likelihood, rng, starts)
     length = np.exp(best[:d])
-    if known is not None:
-        return Hyper(length, scale**2 * float(np.exp(best[-1])), np.asarray(noise))
-    variance = scale**2 * Likelihood(kernel, x, basis, y, None).variance(best)
-    share = float(np.exp(best[-1]))
-    return Hyper(length, variance, np.full(n, variance * share))
+    if noise is not None:
+        return Hyper(length, scale**2 * float(np.exp(best[-1])), noise)
+    variance = scale**2 * likelihood.variance(best)
+    return Hyper(length, variance, np.full(n, variance * float(np.exp(best[-1]))))
+
+
+def search(likelihood: Likelihood, rng: Generator, starts: int) -> Array:
+    """Return log lengths and log noise share (or variance) of the highest of some hills."""
+    n, d = likelihood.x.shape
+    known = likelihood.noise is not None
+    last = (1e-6, 1e8) if known else (_LEAST_NOISE, _MOST_NOISE)
+    ends = zip((1 / max(n, _SHORTEST), _LONGEST), last, strict=True)
+    low, high = (np.log(np.append(np.full(d, edge), end)) for edge, end in ends)
+    most = max(_PART, 3 * likelihood.basis.shape[1])
+    some = likelihood if n <= most else likelihood.part(rng.permutation(n)[:most])
+    level = np.log((_STARTS_KNOWN if known else _STARTS)[:starts])
+    begin = np.column_stack([np.repeat(level[:, :1] + np.log(d) / 2, d, axis=1), level[:, 1]])
+    begun = [_climb(some, np.clip(start, low, high), low, high, _FIRST) for start in begin]
+    best, _ = min(begun, key=lambda pair: pair[1])
+    found = _climb(likelihood, best, low, high)
+    if not known and likelihood.variance(found[0]) * np.exp(found[0][-1]) < _NEARLY_EXACT:
+        exact = np.append(np.minimum(found[0][:-1], np.log(_WEAK)), low[-1] + 1)
+        found = min(found, _climb(likelihood, exact, low, high), key=lambda pair: pair[1])
+    return found[0]
 
 
 @dataclass(frozen=True)
@@ -260,6 +319,32 @@ class Likelihood:
     basis: Array
     y: Array
     noise: Array | None
+    counts: Array | None = None  # (k,), runs at each point where y are their means
+    within: Array | None = None  # (k,), sums of squares about these
+
+    @property
+    def freedom(self) -> int:
+        """Runs less coefficients of the trend."""
+        return int(len(self.y) + self._more - self.basis.shape[1])
+
+    def part(self, rows: Rows) -> Likelihood:
+        """Return the same of some of the points."""
+        these = (None if a is None else a[rows] for a in (self.noise, self.counts, self.within))
+        return Likelihood(self.kernel, self.x[rows], self.basis[rows], self.y[rows], *these)
+
+    @property
+    def _within(self) -> float:
+        return 0.0 if self.within is None else float(self.within.sum())
+
+    @property
+    def _runs(self) -> Array | float:
+        """Runs at each point."""
+        return 1.0 if self.counts is None else self.counts
+
+    @property
+    def _more(self) -> int:
+        """Runs beyond one a point."""
+        return 0 if self.noise is not None or self.counts is None else int(self.counts.sum()) - len(self.y)
 
     def value(self, theta: Array) -> float:
         """Return the objective alone."""
@@ -285,10 +370,12 @@ class Likelihood:
         mean, spread = _PRIOR
         gradient = np.append(pulls(middle, scaled) + 2 * (theta[:-1] - mean) / spread**2, 0.0)
         if self.noise is None:
-            gradient[-1] = np.exp(theta[-1]) * diagonal.sum()
+            share = np.exp(theta[-1])
+            gradient[-1] = (
+                share * (diagonal / self._runs).sum() + self._more - self._within / (share * variance)
+            )
         else:
-            freedom = len(self.y) - self.basis.shape[1]
-            gradient[-1] = freedom - e @ e / variance - diagonal @ self.noise / variance
+            gradient[-1] = self.freedom - e @ e / variance - diagonal @ self.noise / variance
         return value, gradient
 
     def _scaled(self, theta: Array) -> Array:
@@ -296,16 +383,15 @@ class Likelihood:
 
     def _solve(self, theta: Array, matrix: Array) -> tuple[float, float, Array, Array, Array]:
         last = float(np.exp(theta[-1]))
-        share = last if self.noise is None else _share(self.noise, last)
+        share = last / self._runs if self.noise is None else _share(self.noise, last)
         matrix.flat[:: len(matrix) + 1] += share
         factor = _factor(matrix)
         q, g, e = _projected(factor, self.basis, self.y)
-        freedom = len(self.y) - self.basis.shape[1]
-        square = float(e @ e)
-        variance = max(square / freedom, 1e-20) if self.noise is None else last
+        square = float(e @ e) + (self._within / last if self.noise is None else 0.0)
+        variance = max(square / self.freedom, 1e-20) if self.noise is None else last
         corner = np.maximum(np.abs(np.diag(g)), 1e-150)
-        value = 2 * np.log(np.diag(factor)).sum() + 2 * np.log(corner).sum() + freedom * np.log(variance)
-        value += (((theta[:-1] - _PRIOR[0]) / _PRIOR[1]) ** 2).sum()
+        value = 2 * np.log(np.diag(factor)).sum() + 2 * np.log(corner).sum() + self.freedom * np.log(variance)
+        value += (((theta[:-1] - _PRIOR[0]) / _PRIOR[1]) ** 2).sum() + self._more * theta[-1]
         if self.noise is not None:
             value += square / variance
         return float(value), variance, factor, q, e
@@ -335,15 +421,12 @@ def _projected(factor: Array, basis: Array, y: Array) -> tuple[Array, Array, Arr
     return q, g, e
 
 
-def _starts(d: int, noisy: bool, rng: Generator) -> Array:
-    """Equal lengths first, then lengths at random about them."""
-    spread = rng.uniform(-1.5, 1.5, (_STARTS, d)) * (np.arange(_STARTS) >= _STARTS // 4)[:, None]
-    centre = np.log(np.sqrt(d)) + np.linspace(-2, 2, _STARTS // 4)[np.arange(_STARTS) % (_STARTS // 4)]
-    last = rng.uniform(np.log(1e-8), np.log(0.3), _STARTS) if noisy else rng.uniform(-1, 4, _STARTS)
-    return np.column_stack([centre[:, None] + spread, last])
-
-
-def _climb(likelihood: Likelihood, start: Array, low: Array, high: Array) -> tuple[Array, float]:
+def _climb(
+    likelihood: Likelihood, start: Array, low: Array, high: Array, most: int = 15_000
+) -> tuple[Array, float]:
     bounds: Any = np.column_stack([low, high])
-    found = minimize(likelihood.value_and_gradient, start, jac=True, method="L-BFGS-B", bounds=bounds)
+    options: Any = {"maxiter": most}
+    found = minimize(
+        likelihood.value_and_gradient, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options
+    )
     return np.asarray(found.x), float(found.fun)
