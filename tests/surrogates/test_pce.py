@@ -245,7 +245,7 @@ def test_laws_of_decay_are_found_from_coefficients_that_obey_them() -> None:
     terms = every[1:]
     rate = np.array([0.5, 1.5])
     # 27 terms against a prior that weighs as much as 0.3^2 of one
-    found = sparse._exponential(terms, np.exp(-(terms @ rate)))
+    found = sparse.exponential(terms, np.exp(-(terms @ rate)))
     np.testing.assert_allclose(found, rate[:, None] * np.arange(21), rtol=0.02)
     size = np.prod(np.where(terms > 0, np.array([0.3, 0.1]) / np.maximum(terms, 1) ** 2, 1.0), axis=1)
     even = terms[:, 1] % 2 == 0
