@@ -1,10 +1,10 @@
 """How wrong a sparse polynomial chaos is over the law of the inputs: the error that is reported.
 
-The least of many leave-one-out errors is too small, since it was chosen for being small; the correction by which it was
-chosen makes it larger, for large models too much. So the choice is repeated in ten folds, on the way that led to it: the
-terms of the first set, the decay that they show, the sets drawn along it. (With sets that all runs had drawn, the folds
-found the robot arm's error at 0.8 of what a search repeated as a whole found, with these at the same.) The error on
-the runs of a fold, which played no part, is honest, up to two things.
+The least of many leave-one-out errors is too small, since it was chosen for being small; the correction by which it
+was chosen makes it larger, for large models too much. So the choice is repeated in ten folds, on the way that led to
+it: the terms of the first set, the decay that they show, the sets drawn along it. (With sets drawn from all runs the
+folds found the robot arm's error at 0.8 of what a whole search in each of them found.) The error on the runs of a
+fold, which played no part, is honest, up to two things.
 
 It is that of a tenth fewer runs. Models of smooth functions gain a lot from the last tenth: the claim falls from the
 folds to all runs, and the error with it, though less. Over the functions of `tests.battery` the root of the
@@ -36,7 +36,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.surrogates.polynomials import HERMITE, LAGUERRE, Family, Indices, evaluate
+from tamis.surrogates.polynomials import UNBOUNDED, Family, Indices, evaluate
 from tamis.surrogates.sparse import Choice, again, along, exponential
 from tamis.types import Array
 
@@ -102,7 +102,9 @@ def _law_over_runs(u: Array, y: Array, families: tuple[Family, ...], terms: Indi
         return 1.0
     size = np.exp(-decay[np.arange(d), further].sum(axis=1))
     parts = evaluate(u, families, further).T * (size / np.sqrt(np.sum(size**2)))
-    signs, agree = _signs(terms[1:], c) if any(f.kind in (HERMITE, LAGUERRE) for f in families) else (np.ones(d), 0.0)
+    signs, agree = np.ones(d), 0.0
+    if any(law.kind in UNBOUNDED for law in families):
+        signs, agree = _signs(terms[1:], c)
     whole = (parts @ _product(signs, further))[:, None]
     free = np.maximum(1 - np.sum(q**2, axis=1), 1e-10)[:, None]
     law, runs = 1.0, 0.0
@@ -115,9 +117,9 @@ def _law_over_runs(u: Array, y: Array, families: tuple[Family, ...], terms: Indi
 
 
 def _signs(terms: Indices, c: Array) -> tuple[Array, float]:
-    """Return a sign for each input whose products are those of coefficients (k,) of terms (k, d), and how well they are.
+    """Return signs of the inputs whose products are those of coefficients (k,) of terms (k, d), and how often they are.
 
-    Inputs in turn, until nothing gains; coefficients count by the root of their size.
+    The second is 1 if always. Inputs in turn; coefficients count by the root of their size.
     """
     weight = np.sign(c) * np.sqrt(np.abs(c))
     signs = np.ones(terms.shape[1])

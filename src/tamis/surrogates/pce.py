@@ -33,7 +33,7 @@ from tamis.files import save_arrays
 from tamis.marginals import Marginal
 from tamis.surrogates import base
 from tamis.surrogates.honest import Error, of_mean, reported
-from tamis.surrogates.polynomials import Family, Indices, evaluate, family
+from tamis.surrogates.polynomials import UNBOUNDED, Family, Indices, evaluate, family
 from tamis.surrogates.polynomials import hyperbolic as hyperbolic_set
 from tamis.surrogates.sparse import DEGREE, NORMS, Choice, hyperbolic_sets, search
 from tamis.types import Array, Gauss
@@ -198,36 +198,44 @@ def fit_pce(
     """
     u, y, families = _checked(u, y, marginals)
     first, point = base.distinct(u)
-    (n, d), m = (len(first), u.shape[1]), y.shape[1]
-    centre = y.mean(axis=0)
-    away = y - centre
-    means = np.zeros((n, m))
-    np.add.at(means, point, away)
-    means /= np.bincount(point)[:, None]
+    points, centre = u[first], y.mean(axis=0)
+    means = at_points(y - centre, point)
+    (n, d), m = points.shape, y.shape[1]
     sets = _sets(n, d, degree, hyperbolic)
     spread = means.std(axis=0)
-    varies = np.flatnonzero(spread > _ROUNDING * np.abs(y).max(axis=0)) if n > 2 else np.empty(0, dtype=np.int64)
+    varies = np.flatnonzero((spread > _ROUNDING * np.abs(y).max(axis=0)) & (n > 2))
     shifted = np.ascontiguousarray(((means - means.mean(axis=0))[:, varies] / spread[varies]).T)
     constant = np.zeros((1, d), dtype=np.int64)
     mean = Choice(of_mean(n), constant, constant, constant)
     choices, errors = [mean] * m, [Error(of_mean(n), 1.0, False)] * m
-    found = search(u[first], shifted, families, sets, degree is None and hyperbolic is None)
+    found = search(points, shifted, families, sets, degree is None and hyperbolic is None)
     for i, output, choice in zip(varies, shifted, found, strict=True):
-        errors[i] = reported(u[first], output, families, choice)
+        errors[i] = reported(points, output, families, choice)
         choices[i] = choice if errors[i].useful else mean
-    _warn(errors)
-    scale = spread**2 * np.array([error.mse if error.useful else of_mean(n) for error in errors])
-    return _fitted(u, away, centre, families, choices, scale)
+    if any(law.kind in UNBOUNDED for law in families):
+        _warn_of_tails(errors)
+    expected = np.zeros(m)
+    expected[varies] = spread[varies] ** 2 * [
+        e.mse if e.useful else of_mean(n) for e in (errors[i] for i in varies)
+    ]
+    return _fitted(points, point, y - centre, centre, families, choices, expected)
 
 
-def _warn(errors: list[Error]) -> None:
+def at_points(y: Array, point: base.Rows) -> Array:
+    """Return the means (k, m) over the runs (n, m) of each point, given the point of each run (n,)."""
+    sums = np.zeros((int(point.max()) + 1, y.shape[1]))
+    np.add.at(sums, point, y)
+    return np.asarray(sums / np.bincount(point)[:, None])
+
+
+def _warn_of_tails(errors: list[Error]) -> None:
     far = [i for i, e in enumerate(errors) if e.useful and e.beyond > _BEYOND and e.mse > _MATTERS]
     if far:
         names = ", ".join(str(i + 1) for i in far)
         text = (
-            f"polynomial chaos of output {names} (of {len(errors)}): most of its error lies in tails of the inputs that "
-            "no run has reached and is a guess from how the coefficients fall; runs there, or an output that "
-            "varies less (its logarithm), would tell"
+            f"Polynomial chaos of output {names} (of {len(errors)}): most of its error lies in the tails of the "
+            "inputs, where there are no runs, and is a guess from how the coefficients fall. Runs there, or an output "
+            "that varies less, such as its logarithm, would tell."
         )
         warnings.warn(text, TamisWarning, stacklevel=3)
 
@@ -250,21 +258,24 @@ def _sets(n: int, d: int, degree: int | None, q: float | None) -> list[list[Indi
 
 
 def _fitted(
-    u: Array, y: Array, centre: Array, families: tuple[Family, ...], choices: list[Choice], errors: Array
+    points: Array,
+    point: base.Rows,
+    y: Array,
+    centre: Array,
+    families: tuple[Family, ...],
+    choices: list[Choice],
+    expected: Array,
 ) -> PCE:
     """Fit the chosen terms of every output by least squares, through one orthogonal factorisation each.
 
-    Outputs y (n, m) are about their centre (m,); errors (m,) are those expected of a point's mean.
+    Runs y (n, m), about their centre (m,), are at the given rows of points (k, d); ``expected`` (m,) is the mean
+    squared error of the model, zero for a constant.
     """
-    first, point = base.distinct(u)
-    count = np.bincount(point)
-    means = np.zeros((len(first), y.shape[1]))
-    np.add.at(means, point, y)
-    means /= count[:, None]
+    means, count = at_points(y, point), np.bincount(point)
     scatter = y - means[point]
     union = np.unique(np.concatenate([c.terms for c in choices]), axis=0)
     place = {tuple(row): i for i, row in enumerate(union.tolist())}
-    phi = evaluate(u[first], families, union)
+    phi = evaluate(points, families, union)
     terms, coefficients, roots = [], [], []
     residuals = np.empty_like(y)
     for i, choice in enumerate(choices):
@@ -273,7 +284,7 @@ def _fitted(
         root = np.linalg.solve(r, np.eye(len(r)))
         c = root @ (q.T @ means[:, i])
         left_out = (means[:, i] - phi[rows].T @ c) / np.maximum(1 - np.sum(q**2, axis=1), 1e-10)
-        left_out *= np.sqrt(errors[i] / max(np.average(left_out**2, weights=count), 1e-300))
+        left_out *= np.sqrt(expected[i] / max(np.average(left_out**2, weights=count), 1e-300))
         residuals[:, i] = left_out[point] + scatter[:, i]
         order = np.argsort(rows)
         terms.append(rows[order])
@@ -281,9 +292,9 @@ def _fitted(
         coefficients[-1][0] += centre[i]
         roots.append(root[order])
     loo = np.array([c.loo for c in choices])
-    judged = base.judged(len(first), u.shape[1])
-    scored = base.score(y + centre, residuals, judged)
-    mse = errors + np.mean(scatter**2, axis=0)
+    judged = base.judged(*points.shape)
+    scored = base.score(np.where(expected > 0, y, y + centre), residuals, judged)
+    mse = expected + np.mean(scatter**2, axis=0)
     return PCE(families, union, tuple(terms), tuple(coefficients), tuple(roots), mse, loo, scored)
 
 

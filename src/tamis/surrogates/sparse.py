@@ -53,7 +53,9 @@ class Choice:
     candidates: Indices  # (P, d), the constant first
     terms: Indices  # (k, d), the constant first
     head: Indices  # (P', d), set of the first search
-    redrawn: tuple[tuple[int, float], ...] = ()  # laws of decay along which sets were drawn since, with their norms
+    redrawn: tuple[
+        tuple[int, float], ...
+    ] = ()  # laws of decay along which sets were drawn since, with their norms
 
 
 def room(n: int, d: int) -> int:
@@ -111,7 +113,7 @@ def search(
 
 
 def again(u: Array, y: Array, families: tuple[Family, ...], choice: Choice) -> Choice:
-    """Choose a model of an output (n,) the way that led to another: the same first set, drawn anew along the same laws."""
+    """Choose a model of an output (n,) the way that led to another: the same first set, the same laws of decay."""
     phi = evaluate(u, families, choice.head[1:])
     (found,) = _paths(phi, y[None], [choice.head], [None], _patience(len(u)) // 2)
     for law, q in choice.redrawn:
@@ -180,8 +182,9 @@ def _redrawn(
         phi = evaluate(u, families, candidates[1:])
         fall = np.exp(-decay[np.arange(d), candidates[1:]].sum(axis=1))
         favours = [None, np.maximum(np.sqrt(fall), 1e-6)]
-        for each in _paths(phi, y[None], [candidates] * 2, favours, _patience(n)):
-            found.append(replace(each, head=choice.head, redrawn=(*choice.redrawn, (law, q))))
+        way = (*choice.redrawn, (law, q))
+        drawn = _paths(phi, y[None], [candidates] * 2, favours, _patience(n))
+        found.extend(replace(each, head=choice.head, redrawn=way) for each in drawn)
     return found
 
 
