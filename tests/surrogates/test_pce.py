@@ -318,7 +318,7 @@ def test_few_runs_seldom_claim_what_they_cannot_know() -> None:
 
 
 def test_copies_of_runs_change_nothing() -> None:
-    """Twenty points three times: each run would be predicted from its copies, with a Q2 of 1.00000 where 0.28 is true."""
+    """Twenty points three times: runs predicted from their copies had a Q2 of 1.00000 where 0.28 is true."""
     u = design(20, 4)
     y = functions.kinks(u)
     once, thrice = fit_pce(u, y), fit_pce(np.repeat(u, 3, axis=0), np.repeat(y, 3))
@@ -393,7 +393,8 @@ def test_tails_that_no_run_reached_are_told_and_widen_the_band() -> None:
         ratios.append(model.mse[0] / np.mean(miss**2))
         inside.append(np.mean(np.abs(miss[top]) < 1.96 * np.sqrt(var[top, 0])))
     assert told >= 3
-    assert np.median(ratios) > 0.3  # 0.5 here; the scatter over designs is a decade
+    # 0.57 here, 0.05 before; with a decade of scatter five designs know it to a factor of two and a half
+    assert 0.2 < np.exp(np.mean(np.log(ratios))) < 5
     assert np.mean(inside) > 0.6  # 0.76 over 25 designs
 
 
