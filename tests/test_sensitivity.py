@@ -18,7 +18,8 @@ from tamis.surrogates.pce import PCE, fit_pce, sobol_indices
 from tamis.surrogates.polynomials import Family, evaluate, hyperbolic
 from tamis.surrogates.reduced import fit_reduced
 from tamis.types import Array
-from tests.reference import borehole_sobol
+from tests.battery import FUNCTION
+from tests.reference import borehole_sobol, tails_sobol
 from tests.surrogates import functions
 
 
@@ -27,7 +28,8 @@ def design(n: int, d: int, seed: int = 7) -> Array:
 
 
 def intervals(model: PCE, u: Array, y: Array, seed: int = 0) -> Intervals:
-    return bootstrap(u, y, model.families, *model.expansion(), rng=np.random.default_rng(seed))
+    rng = np.random.default_rng(seed)
+    return bootstrap(u, y, model.families, *model.expansion(), mse=model.mse, rng=rng)
 
 
 def inside(found: Intervals, first: Array, total: Array, slack: float = 0.0) -> np.ndarray:
@@ -86,7 +88,8 @@ def test_sampling_agrees_with_the_expansion() -> None:
 
 def test_resampled_indices_are_those_of_resampled_coefficients() -> None:
     """Two orthogonal terms and known residuals: every step by hand."""
-    u = np.array([[0.25, 0.25], [0.25, 0.75], [0.75, 0.25], [0.75, 0.75]] * 5)
+    one, two = np.meshgrid([0.1, 0.3, 0.5, 0.7, 0.9], [0.2, 0.4, 0.6, 0.8])
+    u = np.column_stack([one.ravel(), two.ravel()])
     terms = np.array([[0, 0], [1, 0], [0, 1]])
     phi = evaluate(u, (Family(),) * 2, terms).T
     rng = np.random.default_rng(0)
@@ -97,15 +100,18 @@ def test_resampled_indices_are_those_of_resampled_coefficients() -> None:
     gram = np.linalg.inv(phi.T @ phi)
     left_out = noise / (1 - np.sum((phi @ gram) * phi, axis=1))
     signs = np.random.default_rng(1).choice([-1.0, 1.0], (20, 4000))
-    error = gram @ phi.T @ (left_out[:, None] * signs) * np.sqrt(20 / 17 * (1 + np.trace(gram)))
+    scaled = left_out * np.sqrt(20 / 17 * np.sqrt(1 + np.trace(gram)))
+    error = gram @ phi.T @ (scaled[:, None] * signs)
     keep = np.maximum(1 - np.mean(error**2, axis=1, keepdims=True) / c**2, 0)
-    power, missed = (keep * c + np.sqrt(keep) * error)[1:] ** 2, np.mean(left_out**2)
-    low = np.quantile((power - missed) / (power.sum(axis=0) + missed), 0.05, axis=1)
-    high = np.quantile((power + missed) / (power.sum(axis=0) + missed), 0.95, axis=1)
+    power, missed = (keep * c + np.sqrt(keep) * error)[1:] ** 2, np.mean(scaled**2) / 2
+    astray = missed * np.random.default_rng(2).uniform(-1, 1, (2, 4000))
+    low, high = np.quantile((power + astray) / (power.sum(axis=0) + missed), [0.05, 0.95], axis=1)
     # quantiles of 4000 resamples: 0.0034 in probability, some 0.02 of the width each, twice
     wanted = np.clip(np.stack([low, high]), 0, 1)
     np.testing.assert_allclose(found.first_band[..., 0], wanted, atol=0.06 * np.max(high - low))
-    np.testing.assert_array_equal(found.first_band, found.total_band)  # no interactions
+    np.testing.assert_allclose(
+        found.total_band[..., 0], wanted, atol=0.06 * np.max(high - low)
+    )  # no interactions
     np.testing.assert_allclose(found.first[:, 0], [0.8, 0.2], rtol=1e-12)
 
 
@@ -129,34 +135,104 @@ def test_an_exact_fit_has_intervals_of_no_width() -> None:
         assert np.isnan(array[:, 1]).all()  # a constant has no indices
 
 
+LINE = np.array([1.0, 0.5, 0.2])
+G3 = np.array([1.0, 2.0, 5.0])
+
+
+def known(name: str) -> tuple[Array, Array]:
+    """Return the first-order and total indices of a case of `test_coverage`."""
+    if name in FUNCTION:
+        return tails_sobol.indices(FUNCTION[name])
+    weights = {"four kinks": 0.25 ** np.arange(4), "line": LINE**2}
+    if name in weights:
+        return (weights[name] / weights[name].sum(),) * 2
+    found = {
+        "Ishigami": functions.ishigami_sobol,
+        "G": functions.sobol_g_sobol,
+        "G3": lambda: functions.sobol_g_sobol(G3),
+    }
+    return reference() if name == "borehole" else found[name]()[:2]
+
+
+def outputs(name: str, u: Array, rng: np.random.Generator) -> Array:
+    """Return what runs of a case of `test_coverage` give."""
+    if name in FUNCTION:
+        return FUNCTION[name](u)
+    if name == "line":
+        y: Array = (2 * u - 1) @ LINE + 0.2 * rng.standard_normal(len(u))
+        return y
+    if name == "G3":
+        return functions.sobol_g(u, G3)
+    return {"Ishigami": functions.ishigami, "G": functions.sobol_g, "four kinks": functions.kinks}.get(
+        name, functions.borehole
+    )(u)
+
+
 @pytest.mark.slow
 @pytest.mark.statistical
+@pytest.mark.filterwarnings("ignore:Polynomial chaos of output")
 @pytest.mark.parametrize(
-    ("name", "n", "least"), [("ishigami", 60, 0.94), ("sobol_g", 100, 0.95), ("kinks", 100, 1.0)]
+    ("name", "n"),
+    [
+        ("Ishigami", 60),
+        ("G3", 100),
+        ("G", 200),
+        ("four kinks", 100),
+        ("borehole", 100),
+        ("line", 80),
+        ("heavy tails", 100),
+        ("mixed laws", 100),
+    ],
 )
-def test_coverage(name: str, n: int, least: float) -> None:
-    """The 90 % intervals over 40 designs; ``least`` is what was measured.
+def test_coverage(name: str, n: int) -> None:
+    """The 90 % intervals of indices above 0.01, over 20 Sobol' designs and 20 Latin hypercubes.
 
     Indices of one design err together: 40 designs are known to about sqrt(0.1 x 0.9 / 40) = 0.05.
     """
-    a = np.array([1.0, 2.0, 5.0])
-    function = {
-        "ishigami": functions.ishigami,
-        "sobol_g": lambda u: functions.sobol_g(u, a),
-        "kinks": functions.kinks,
-    }[name]
-    weights = 0.25 ** np.arange(4) / np.sum(0.25 ** np.arange(4))
-    first, total = {
-        "ishigami": functions.ishigami_sobol()[:2],
-        "sobol_g": functions.sobol_g_sobol(a)[:2],
-        "kinks": (weights, weights),
-    }[name]
+    first, total = known(name)
+    large = np.stack([first, total]) > 0.01
+    laws = FUNCTION[name].laws if name in FUNCTION else None
     held = []
-    for seed in range(40):
-        u = design(n, len(first), seed)
-        y = function(u)
-        held.append(inside(intervals(fit_pce(u, y), u, y, seed), first, total, slack=1e-9))
-    assert np.mean(held) >= least - 0.05
+    for seed in range(500, 540):
+        rng, d = np.random.default_rng(seed), len(first)
+        u = sobol(n, d, rng) if seed < 520 else stats.qmc.LatinHypercube(d, rng=rng).random(n)
+        y = outputs(name, u, rng)
+        found = intervals(fit_pce(u, y, marginals=laws), u, y, seed)
+        held.append(inside(found, first, total, slack=2e-5 if name == "borehole" else 1e-9)[large].mean())
+    assert 0.86 - 0.05 < np.mean(held) < 0.97 + 0.02  # above, the scatter is smaller
+
+
+def test_intervals_of_copies_are_those_of_the_runs() -> None:
+    u = design(40, 2)
+    y = functions.kinks(u)
+    model = fit_pce(u, y)
+    once = intervals(model, u, y)
+    thrice = intervals(model, np.repeat(u, 3, axis=0), np.repeat(y, 3))
+    np.testing.assert_allclose(thrice.total_band, once.total_band, rtol=1e-9, atol=1e-12)
+
+
+def test_a_larger_error_has_wider_intervals() -> None:
+    """What the runs left out do not show, as in the tails of a law, counts if the model reports it."""
+    u = design(60, 2)
+    y = functions.kinks(u)
+    model = fit_pce(u, y)
+    small, large = (
+        bootstrap(u, y, model.families, *model.expansion(), mse=k * model.mse, rng=np.random.default_rng(0))
+        for k in (1, 9)
+    )
+    ratio = np.ptp(large.total_band, axis=0) / np.ptp(small.total_band, axis=0)
+    assert (ratio > 2).all() and (
+        ratio < 9
+    ).all()  # the noise of coefficients thrice, what is missed nine times
+
+
+def test_an_offset_is_no_constant() -> None:
+    def far(u: Array) -> Array:
+        return 1e12 + 100 * functions.ishigami(u)[:, None]
+
+    found = sampled(far, 3, n=1024, rng=np.random.default_rng(0))
+    plain = sampled(lambda u: functions.ishigami(u)[:, None], 3, n=1024, rng=np.random.default_rng(0))
+    np.testing.assert_allclose(found.total, plain.total, atol=1e-5)  # values are rounded to 1.2e-4 of 370
 
 
 @pytest.mark.statistical
@@ -168,10 +244,9 @@ def test_coverage_of_one_function_in_few_designs() -> None:
         u = design(50, 2, seed)
         y = functions.sobol_g(u, a)
         found = intervals(fit_pce(u, y), u, y, seed)
-        held.append(inside(found, first, total).all())
+        held.append(inside(found, first, total).mean())
         width.append(np.ptp(found.total_band[..., 0], axis=0))
-    # if each design held with 0.9, seven or fewer of ten were seen in 7 % of the cases; the seeds are fixed
-    assert np.sum(held) >= 8
+    assert np.mean(held) >= 0.75  # ten designs whose indices err together: 0.9 is known to 0.1
     assert np.max(width) < 0.2  # and not by saying nothing
 
 

@@ -4,18 +4,22 @@ Why: it is cheap to fit and to evaluate, needs no iteration that may fail, and i
 every order are sums of squares of coefficients (Sudret 2008, 10.1016/j.ress.2007.04.002). It suits smooth outputs;
 the score says when it does not.
 
-How wrong it is: the mean squared error s2 is the corrected leave-one-out error times the optimism of the
-selection (see `tamis.surrogates.sparse`). What the truncation leaves out acts like a noise, larger where runs
-say less about the coefficients; so the variance at a point is s2 (1 + h(u)) / (1 + mean h), with the leverage h of
-the point, as in least squares with noise, and its mean over the inputs' law, which is a trace. Averaged over that
-law the variance is s2 by construction. The leverage is squared and summed in single precision: it is the
-error of an error, and costs more than all the rest of an evaluation.
+How wrong it is: the mean squared error s2 comes from a choice of terms repeated without some of the runs (see
+`tamis.surrogates.honest`); an output that the mean predicts as well has the mean for its model. What the truncation
+leaves out acts like a noise, larger where runs say less about the coefficients; so the variance at a point is
+s2 (1 + h(u)) / (1 + mean h), with the leverage h of the point, as in least squares with noise, and its mean over the
+inputs' law, which is a trace. Averaged over that law the variance is s2 by construction. The leverage is squared and
+summed in single precision: it is the error of an error, and costs more than all the rest of an evaluation.
+
+Runs of one point count once, by their mean: they would tell of each other when one is left out. What they scatter
+about it is added to the error of a run.
 
 Outputs have their own terms but share the evaluation of the union of them.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,17 +28,20 @@ from typing import Any
 
 import numpy as np
 
-from tamis.errors import StudyError
+from tamis.errors import StudyError, TamisWarning
 from tamis.files import save_arrays
 from tamis.marginals import Marginal
 from tamis.surrogates import base
-from tamis.surrogates.polynomials import Family, Indices, evaluate, family
+from tamis.surrogates.honest import Error, of_mean, reported
+from tamis.surrogates.polynomials import UNBOUNDED, Family, Indices, evaluate, family
 from tamis.surrogates.polynomials import hyperbolic as hyperbolic_set
-from tamis.surrogates.sparse import DEGREE, NORMS, Choice, hyperbolic_sets, optimism, search
+from tamis.surrogates.sparse import DEGREE, NORMS, Choice, hyperbolic_sets, search
 from tamis.types import Array, Gauss
 
 _BLOCK = 1024  # points whose polynomials stay in cache
 _MOST = 20_000  # candidates, when the degree is given
+_ROUNDING = 8 * np.finfo(np.float64).eps  # spread over magnitude, below which an output is constant
+_BEYOND, _MATTERS = 3.0, 0.01  # error over the law over that at the runs, and over the variance, to warn of
 
 
 @dataclass(frozen=True)
@@ -65,7 +72,7 @@ class PCE:
     coefficients: tuple[Array, ...]  # of each output
     roots: tuple[Array, ...]  # of each output: (k, k), root of the inverse information matrix
     mse: Array  # (m,), mean squared error expected at new points
-    loo: Array  # (m,), corrected leave-one-out error over the variance, before the optimism of the search
+    loo: Array  # (m,), corrected leave-one-out error over the variance, by which the terms were chosen
     score: base.Score
 
     def predict(self, u: Array) -> Gauss:
@@ -190,18 +197,47 @@ def fit_pce(
     candidates are searched for unless given.
     """
     u, y, families = _checked(u, y, marginals)
-    n, d = u.shape
+    first, point = base.distinct(u)
+    points, centre = u[first], y.mean(axis=0)
+    means = at_points(y - centre, point)
+    (n, d), m = points.shape, y.shape[1]
     sets = _sets(n, d, degree, hyperbolic)
-    spread = y.std(axis=0)
-    varies = np.flatnonzero(spread > 1e-12 * np.maximum(np.abs(y).max(axis=0), 1e-300))
-    shifted = ((y[:, varies] - y[:, varies].mean(axis=0)) / spread[varies]).T
+    spread = means.std(axis=0)
+    varies = np.flatnonzero((spread > _ROUNDING * np.abs(y).max(axis=0)) & (n > 2))
+    shifted = np.ascontiguousarray(((means - means.mean(axis=0))[:, varies] / spread[varies]).T)
     constant = np.zeros((1, d), dtype=np.int64)
-    choices = [Choice(0.0, constant, None, constant)] * y.shape[1]
-    factor = np.ones(y.shape[1])
-    found = search(u, np.ascontiguousarray(shifted), families, sets, degree is None and hyperbolic is None)
+    mean = Choice(of_mean(n), constant, constant, constant)
+    choices, errors = [mean] * m, [Error(of_mean(n), 1.0, False)] * m
+    found = search(points, shifted, families, sets, degree is None and hyperbolic is None)
     for i, output, choice in zip(varies, shifted, found, strict=True):
-        choices[i], factor[i] = choice, optimism(u, output, families, choice)
-    return _fitted(u, y, families, choices, factor)
+        errors[i] = reported(points, output, families, choice)
+        choices[i] = choice if errors[i].useful else mean
+    if any(law.kind in UNBOUNDED for law in families):
+        _warn_of_tails(errors)
+    expected = np.zeros(m)
+    expected[varies] = spread[varies] ** 2 * [
+        e.mse if e.useful else of_mean(n) for e in (errors[i] for i in varies)
+    ]
+    return _fitted(points, point, y - centre, centre, families, choices, expected)
+
+
+def at_points(y: Array, point: base.Rows) -> Array:
+    """Return the means (k, m) over the runs (n, m) of each point, given the point of each run (n,)."""
+    sums = np.zeros((int(point.max()) + 1, y.shape[1]))
+    np.add.at(sums, point, y)
+    return np.asarray(sums / np.bincount(point)[:, None])
+
+
+def _warn_of_tails(errors: list[Error]) -> None:
+    far = [i for i, e in enumerate(errors) if e.useful and e.beyond > _BEYOND and e.mse > _MATTERS]
+    if far:
+        names = ", ".join(str(i + 1) for i in far)
+        text = (
+            f"Polynomial chaos of output {names} (of {len(errors)}): most of its error lies in the tails of the "
+            "inputs, where there are no runs, and is a guess from how the coefficients fall. Runs there, or an output "
+            "that varies less, such as its logarithm, would tell."
+        )
+        warnings.warn(text, TamisWarning, stacklevel=3)
 
 
 def _sets(n: int, d: int, degree: int | None, q: float | None) -> list[list[Indices]]:
@@ -221,27 +257,44 @@ def _sets(n: int, d: int, degree: int | None, q: float | None) -> list[list[Indi
     return sets
 
 
-def _fitted(u: Array, y: Array, families: tuple[Family, ...], choices: list[Choice], factor: Array) -> PCE:
-    """Fit the chosen terms of every output by least squares, through one orthogonal factorisation each."""
+def _fitted(
+    points: Array,
+    point: base.Rows,
+    y: Array,
+    centre: Array,
+    families: tuple[Family, ...],
+    choices: list[Choice],
+    expected: Array,
+) -> PCE:
+    """Fit the chosen terms of every output by least squares, through one orthogonal factorisation each.
+
+    Runs y (n, m), about their centre (m,), are at the given rows of points (k, d); ``expected`` (m,) is the mean
+    squared error of the model, zero for a constant.
+    """
+    means, count = at_points(y, point), np.bincount(point)
+    scatter = y - means[point]
     union = np.unique(np.concatenate([c.terms for c in choices]), axis=0)
     place = {tuple(row): i for i, row in enumerate(union.tolist())}
-    phi = evaluate(u, families, union)
+    phi = evaluate(points, families, union)
     terms, coefficients, roots = [], [], []
-    residuals, mse = np.empty_like(y), np.zeros(y.shape[1])
+    residuals = np.empty_like(y)
     for i, choice in enumerate(choices):
         rows = np.array([place[tuple(row)] for row in choice.terms.tolist()])
         q, r = np.linalg.qr(phi[rows].T)
         root = np.linalg.solve(r, np.eye(len(r)))
-        c = root @ (q.T @ y[:, i])
-        left_out = (y[:, i] - phi[rows].T @ c) / np.maximum(1 - np.sum(q**2, axis=1), 1e-10)
-        mse[i] = factor[i] * choice.loo * y[:, i].var()
-        residuals[:, i] = left_out * np.sqrt(mse[i] / max(np.mean(left_out**2), 1e-300))
+        c = root @ (q.T @ means[:, i])
+        left_out = (means[:, i] - phi[rows].T @ c) / np.maximum(1 - np.sum(q**2, axis=1), 1e-10)
+        left_out *= np.sqrt(expected[i] / max(np.average(left_out**2, weights=count), 1e-300))
+        residuals[:, i] = left_out[point] + scatter[:, i]
         order = np.argsort(rows)
         terms.append(rows[order])
         coefficients.append(c[order])
+        coefficients[-1][0] += centre[i]
         roots.append(root[order])
     loo = np.array([c.loo for c in choices])
-    scored = base.score(y, residuals)
+    judged = base.judged(*points.shape)
+    scored = base.score(np.where(expected > 0, y, y + centre), residuals, judged)
+    mse = expected + np.mean(scatter**2, axis=0)
     return PCE(families, union, tuple(terms), tuple(coefficients), tuple(roots), mse, loo, scored)
 
 

@@ -30,6 +30,7 @@ from tamis.types import Array
 Indices: TypeAlias = NDArray[np.int64]
 
 LEGENDRE, HERMITE, LAGUERRE, JACOBI = 0, 1, 2, 3
+UNBOUNDED = (HERMITE, LAGUERRE)
 _EDGE = 2.0**-53  # keeps unbounded inputs finite at the edges of the cube
 
 
