@@ -17,7 +17,8 @@ evidence then comes out low by more than a model comparison can bear. What diffe
   was missed, such as the neck of a funnel. The stage then begins again from where the points are now, and
   takes three times as long as before.
 - The last sweeps give the evidence by bridge sampling (`tamis.inference.evidence`); the product of mean weights
-  of the textbook is kept as a check, and used instead where no mixture resembles the posterior.
+  of the textbook is kept as a check, and used instead where no mixture resembles the posterior. Where the two
+  contradict each other, or a mean still moved at the end, the reported error is as large as that says.
 
 A step of the loop moves one half for a few sweeps: the state between two steps is the population, what is known of
 each stage, and the log ratios of the last sweeps. The likelihood is called with a half at a time.
@@ -141,7 +142,7 @@ def tmcmc(
         report=lambda last: tell(_event(last)),
         checkpoint=checkpoint,
     )
-    return _posterior(space, state)
+    return _posterior(space, state, fraction)
 
 
 def init(target: LogDensity, n: int, d: int, rng: Generator) -> State:
@@ -304,8 +305,12 @@ def _drift(state: State, fraction: float) -> float:
     """Return the largest shift of a mean since the stage began, in standard errors of points just resampled."""
     now = _features(state)
     shift, sd = np.abs(now.mean(axis=0) - state.start.mean(axis=0)), now.std(axis=0)
-    error = math.sqrt((1 + 1 / fraction) / len(now))
-    return float(np.max(shift / np.where(sd > 0, sd, 1.0))) / error
+    return float(np.max(shift / np.where(sd > 0, sd, 1.0))) / _error_of_shift(fraction, len(now))
+
+
+def _error_of_shift(fraction: float, n: int) -> float:
+    """Return the standard error of the shift of a mean, that of one point being 1: resampled, then moved."""
+    return math.sqrt((1 + 1 / fraction) / n)
 
 
 def _features(state: State) -> Array:
@@ -332,12 +337,13 @@ def _event(state: State) -> Event:
     return Event("posterior", int(done) + 10 * state.closed, 100, info)
 
 
-def _posterior(space: Space, state: State) -> Posterior:
+def _posterior(space: Space, state: State, fraction: float) -> Posterior:
     x = scores.physical(space, state.z)
     bridge = evidence.bridge(state.visited, state.drawn, len(state.z) // 2, state.family)
     stepping = evidence.stepping(state.increments, state.family)
-    disagreement = abs(bridge[0] - stepping[0]) / math.hypot(bridge[1], stepping[1])
-    _warn(state, disagreement)
+    shift = state.drift[-1] * _error_of_shift(fraction, len(x)) if state.drift[-1] > _DRIFTING else 0.0
+    log_evidence, disagreement = evidence.reported(bridge, stepping, shift)
+    _warn(state, disagreement, log_evidence[1])
     diagnostics: Mapping[str, Any] = {
         "exponents": np.append(0.0, state.exponents),
         "acceptance": state.accepted / state.proposed,
@@ -356,12 +362,12 @@ def _posterior(space: Space, state: State) -> Posterior:
         x[None],
         state.log_likelihood[None],
         space.logpdf(x)[None],
-        min(bridge, stepping, key=lambda estimate: estimate[1]),
+        log_evidence,
         diagnostics,
     )
 
 
-def _warn(state: State, disagreement: float) -> None:
+def _warn(state: State, disagreement: float, error: float) -> None:
     """Tell the user of what makes the result doubtful."""
     n, memory, drift = len(state.z), state.memory[-1], state.drift[-1]
     worries = []
@@ -373,7 +379,8 @@ def _warn(state: State, disagreement: float) -> None:
         worries.append(f"its two estimates of the evidence are {disagreement:.1f} standard errors apart")
     if worries:
         warnings.warn(
-            f"the sampler did not mix: {' and '.join(worries)}; raise n (now {n}) or the number of sweeps",
+            f"the sampler did not mix: {' and '.join(worries)}; the error of the log evidence, {error:.2g}, bears "
+            f"it, the draws do not: raise n (now {n}) or the number of sweeps",
             TamisWarning,
             stacklevel=4,
         )
