@@ -60,7 +60,9 @@ def test_few_families_give_the_error_of_a_student_law():
     drawn[0, 100::200] = [0.01, -0.02, 0.01] * 2
     family = np.repeat(np.arange(6), 200)
     few, many = (evidence.bridge(np.zeros((1, 1200)), drawn, 600, f)[1] for f in (family, one_by_one(1200)))
-    assert few / many == pytest.approx(np.sqrt(5 / 3), rel=0.01)  # five degrees of freedom; deviations are small
+    assert few / many == pytest.approx(
+        np.sqrt(5 / 3), rel=0.01
+    )  # five degrees of freedom; deviations are small
 
 
 def test_a_contradiction_and_a_drift_are_part_of_the_error():

@@ -1,26 +1,29 @@
 """Modes that a tempered population walks past: found in what its first stage has evaluated anyway, and climbed.
 
-A mode much narrower than the others has no mass worth the name until the exponent is near 1; a population of a few
-thousand points then has none there, and nothing leads the others to it. Yet the first stage evaluates the likelihood
-at six points or more for every point of the population, spread almost as widely as the prior, and a few of them lie
-where the narrow mode shows. They are forgotten: at that exponent the place has no weight. Here they are remembered, and as many of the prior added.
+A mode much narrower than the others has no mass worth the name until the exponent is near 1; a population of a
+few thousand points then has none there, and nothing leads the others to it. Yet the first stage evaluates the
+likelihood at six points or more for every point of the population, spread almost as widely as the prior, and a
+few of them lie where the narrow mode shows. They are forgotten: at that exponent the place has no weight. Here
+they are remembered, together with four points of the prior for every point of the population.
 
-- Of all points evaluated the best are kept. Those furthest, in the unit cube of the prior, from any better one are
-  the starts: the top of every hill that the points can tell apart, without a threshold (the rule of nearest better
-  neighbours, Preuss 2010, 10.1145/1830761.1830782; close to the single linkage of Rinnooy Kan & Timmer 1987,
-  10.1007/BF02592070).
-- Each start climbs by cross-entropy steps (Rubinstein 1999, 10.1023/A:1010091220143): a cloud is drawn about it, and the
-  best eighth of the cloud gives the next. Ranks need no derivative and bear kinks. Then the cloud takes the shape of the
-  posterior there, by weighted moments (population Monte Carlo: Cappé, Guillin, Marin & Robert 2004,
-  10.1198/106186004X12803), the weights tempered where they would leave few points.
-- What the starts arrive at joins every mixture that moves the population from then on, as components of small weight.
+- Of all points evaluated the best are kept. Those furthest, in the unit cube of the prior, from any better one
+  are the starts: the top of every hill that the points can tell apart, without a threshold (nearest better
+  neighbours, Preuss 2010, 10.1145/1830761.1830793).
+- Each start climbs by cross-entropy steps (Rubinstein 1999, 10.1023/A:1010091220143): a cloud is drawn about it,
+  and the best eighth of the cloud gives the next. Ranks need no derivative and bear kinks. Then the cloud takes
+  the shape of the posterior there, by weighted moments (population Monte Carlo: Cappé, Guillin, Marin & Robert
+  2004, 10.1198/106186004X12803), the weights tempered where they would leave few points.
+- What the starts arrive at joins every mixture that moves the population from then on, as components of small
+  weight, and slows the exponent where a mode gains its mass within one step of it.
 
-Nothing is lost of exactness. The components are fixed before the stages that use them begin; given them, every move is
-a Metropolis-Hastings step for the stage's own law, as with any other proposal, and the evidence is a bridge to a mixture
-whose density is known. Components at a wrong place cost their share of the proposals, no more.
+Nothing is lost of exactness. The components are fixed before the stages that use them begin; given them, every
+move is a Metropolis-Hastings step for the stage's own law, as with any other proposal, and the evidence is a bridge
+to a mixture whose density is known. What a stage takes from earlier ones is as harmless here as in every adaptive
+sequence (Beskos, Jasra, Kantas & Thiery 2016, 10.1214/15-AAP1113). Components at a wrong place cost their share of
+the proposals, no more.
 
-What this cannot find: a mode of which no point evaluated in the first stage has seen the slope. If the mode shows in a
-share p of the prior's mass, N points miss it with probability exp(-N p).
+What this cannot find: a mode whose slope no point evaluated so far has seen. If it shows in a share p of the prior's
+mass, N points miss it with probability exp(-N p).
 """
 
 from __future__ import annotations
@@ -135,7 +138,8 @@ def distinct(mean: Array, scale: Array, draws: Array) -> tuple[Array, Array, Arr
         distance = np.einsum("ki,kij,kj->k", off, np.linalg.inv(scale[kept]), off)
         if not np.any(distance < mean.shape[1]):
             kept.append(int(k))
-    return mean[kept], scale[kept], draws[np.isin(draws[:, 2], kept), :2]
+    possible = np.isin(draws[:, 2], kept) & np.isfinite(draws[:, 0])
+    return mean[kept], scale[kept], draws[possible, :2]
 
 
 def _tempered(log_weight: Array, least: float) -> Array:

@@ -17,7 +17,7 @@ evidence then comes out low by more than a model comparison can bear. What diffe
   was missed, such as the neck of a funnel. The stage then begins again from where the points are now, and
   takes three times as long as before.
 - What the first stage has evaluated is searched for modes too narrow to have mass there, and these join the
-  mixtures of all later stages (`tamis.inference.scouting`): three calls of the likelihood for every point.
+  mixtures of all later stages (`tamis.inference.scouting`): seven calls of the likelihood for every point.
 - The last sweeps give the evidence by bridge sampling (`tamis.inference.evidence`); the product of mean weights
   of the textbook is kept as a check, and used instead where no mixture resembles the posterior. Where the two
   contradict each other, or a mean still moved at the end, the reported error is as large as that says.
@@ -251,7 +251,7 @@ def search(state: State, target: LogDensity, fraction: float, rng: Generator) ->
     if state.searched < scouting.BATCHES:
         return state
     mode, width, rare = scouting.distinct(mode, width, rare)
-    first = next_exponent(state.opening[:, -1], 0.0, fraction, rare + [0.0, math.log(n)])
+    first = next_exponent(state.opening[:, -1], 0.0, fraction, rare + np.array([0.0, math.log(n)]))
     if first < _TOO_FAR * state.exponent:
         state = replace(_opened(state.opening), searched=state.searched, calls=state.calls)
     return replace(state, mode=mode, width=width, rare=rare)
@@ -264,7 +264,8 @@ def temper(state: State, fraction: float, rng: Generator) -> State:
     10.1111/j.1467-9469.2010.00723.x); resampling is systematic and keeps the order, hence siblings together.
     """
     n = len(state.z)
-    rare = state.rare + [0.0, math.log(n) - state.increments.sum()]  # n points stand for the evidence so far
+    points = math.log(n) - state.increments.sum()  # n stand for the evidence so far
+    rare = state.rare + np.array([0.0, points])
     exponent = next_exponent(state.log_likelihood, state.exponent, fraction, rare)
     log_weight = (exponent - state.exponent) * state.log_likelihood
     top = float(log_weight.max())
@@ -292,7 +293,9 @@ def temper(state: State, fraction: float, rng: Generator) -> State:
     )
 
 
-def next_exponent(log_likelihood: Array, exponent: float, fraction: float, rare: Array | None = None) -> float:
+def next_exponent(
+    log_likelihood: Array, exponent: float, fraction: float, rare: Array | None = None
+) -> float:
     """Return the exponent at which the weights leave this fraction of the points' effective size.
 
     Draws from modes that may have no point yet count too, (m, 2): log-likelihood, and log of the number of points that
@@ -402,6 +405,7 @@ def _event(state: State) -> Event:
     done = 0.0
     if state.exponent > 0:
         info["acceptance"] = float(state.accepted[-1] / max(1.0, state.proposed[-1]))
+    if state.exponent > 0 and state.searched == scouting.BATCHES:  # before, the stages may begin again
         first = math.log(state.exponents[0])
         done = 80.0 if first == 0 else 80.0 * (1 - math.log(state.exponent) / first)
     return Event("posterior", int(done) + 10 * state.closed, 100, info)
