@@ -80,7 +80,9 @@ def test_a_narrow_mode_with_most_of_the_mass_is_found(wide):
     posterior = tamis.tmcmc(problem.space, problem.loglike, n=2000, rng=np.random.default_rng(7))
     value, error = posterior.log_evidence
     assert abs(value) < 4 * error < 0.1
-    assert problem.found(posterior.flat) == pytest.approx([1.0, 1.0], abs=0.35)  # 200 draws are due in the wide one
+    assert problem.found(posterior.flat) == pytest.approx(
+        [1.0, 1.0], abs=0.35
+    )  # 200 draws are due in the wide one
     assert posterior.diagnostics["disagreement"] < 4
 
 
