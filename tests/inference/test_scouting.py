@@ -53,11 +53,12 @@ def test_clouds_climb_and_take_the_shape_of_their_mode():
 
 
 def test_duplicates_and_negligible_clouds_are_dropped():
-    mean = np.array([[0.0, 0.0], [0.5, 0.0], [5.0, 0.0], [-5.0, 0.0], [0.0, 9.0]])
-    draws = np.column_stack([[0.0, -1.0, -2.0, -20.0, -np.inf], np.zeros(5), np.arange(5.0)])
-    kept, scale, rare = scouting.distinct(mean, np.array([np.eye(2)] * 5), draws)
-    assert kept.tolist() == [[0.0, 0.0], [5.0, 0.0]] and len(scale) == 2
-    assert rare.tolist() == [[0.0, 0.0], [-2.0, 0.0]]
+    mean = np.array([[0.0, 0.0], [0.5, 0.0], [5.0, 0.0], [-5.0, 0.0], [0.0, 9.0], [1.0, 0.0]])
+    scale = np.array([1.0, 1.0, 1.0, 1.0, 1.0, 0.01])[:, None, None] * np.eye(2)
+    draws = np.column_stack([[0.0, -1.0, -2.0, -20.0, -np.inf, -3.0], np.zeros(6), np.arange(6.0)])
+    kept, widths, rare = scouting.distinct(mean, scale, draws)
+    assert kept.tolist() == [[0.0, 0.0], [5.0, 0.0], [1.0, 0.0]] and len(widths) == 3  # a narrow one within a wide one
+    assert rare.tolist() == [[0.0, 0.0], [-2.0, 0.0], [-3.0, 0.0]]
 
 
 def test_joined_components_are_student_laws_in_scores():

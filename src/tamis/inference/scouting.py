@@ -128,15 +128,19 @@ def advance(
 
 
 def distinct(mean: Array, scale: Array, draws: Array) -> tuple[Array, Array, Array]:
-    """Return the clouds that are not negligible and not within one of greater mass, and their draws, (m, 2)."""
+    """Return the clouds that are neither negligible nor one with another of greater mass, and their draws, (m, 2).
+
+    Two are one if each has the other's centre within twice its radius; a narrow one within a wide one is kept.
+    """
     mass = np.array([logsumexp(draws[draws[:, 2] == k, :2].sum(axis=1)) for k in range(len(mean))])
     kept: list[int] = []
     for k in np.argsort(-mass, kind="stable"):
         if not mass[k] > mass.max() + math.log(_NEGLIGIBLE):
             break
         off = mean[k] - mean[kept]
-        distance = np.einsum("ki,kij,kj->k", off, np.linalg.inv(scale[kept]), off)
-        if not np.any(distance < mean.shape[1]):
+        theirs = np.einsum("ki,kij,kj->k", off, np.linalg.inv(scale[kept]), off)
+        mine = np.einsum("ki,ij,kj->k", off, np.linalg.inv(scale[k]), off)
+        if not np.any(np.maximum(mine, theirs) < 4 * mean.shape[1]):
             kept.append(int(k))
     possible = np.isin(draws[:, 2], kept) & np.isfinite(draws[:, 0])
     return mean[kept], scale[kept], draws[possible, :2]
