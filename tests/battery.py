@@ -83,5 +83,6 @@ DENSITIES = (
     problems.donut(),
     problems.funnel(2),
     problems.funnel(10),
+    problems.narrow(),
 )
 DENSITY = {density.name: density for density in DENSITIES}

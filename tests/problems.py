@@ -215,6 +215,27 @@ def funnel(d: int) -> Problem:
     )
 
 
+def narrow(sd: float = 0.02, wide: float = 0.15, share: float = 0.9) -> Problem:
+    """A narrow Gaussian off centre with most of the mass, and a wide one in the middle, in a box of five dimensions.
+
+    The narrow one shows, above the wide one, in 2.5e-4 of the box. Each is divided by what of it lies in the box.
+    """
+    d, width, weight = 5, np.array([sd, wide]), np.array([share, 1 - share])
+    mean = np.array([np.full(d, 0.8), np.full(d, 0.5)])
+    inside = (ndtr((1 - mean[:, 0]) / width) - ndtr(-mean[:, 0] / width)) ** d
+    height = np.log(weight / inside) - d * np.log(width * math.sqrt(2 * math.pi))
+    peaks = Peaks(height, mean, np.array([np.eye(d) / w**2 for w in width]))
+    return Problem(
+        "narrow mode, 5-D",
+        d,
+        (0.0, 1.0),
+        peaks,
+        0.0,
+        lambda x: (np.abs(x - 0.8).max(axis=1) < 5 * sd).astype(int),  # 1e-3 of the wide one lie within
+        weight[::-1],
+    )
+
+
 KNOWN = (linear, two_modes, peaked)
 
 

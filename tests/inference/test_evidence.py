@@ -54,6 +54,26 @@ def test_stepping_adds_up_and_counts_families():
     assert evidence.family_count(family) == pytest.approx(4.0)
 
 
+def test_few_families_give_the_error_of_a_student_law():
+    # one point in each of six families deviates, in both halves alike: the sums over families are those over points
+    drawn = np.zeros((1, 1200))
+    drawn[0, 100::200] = [0.01, -0.02, 0.01] * 2
+    family = np.repeat(np.arange(6), 200)
+    few, many = (evidence.bridge(np.zeros((1, 1200)), drawn, 600, f)[1] for f in (family, one_by_one(1200)))
+    assert few / many == pytest.approx(
+        np.sqrt(5 / 3), rel=0.01
+    )  # five degrees of freedom; deviations are small
+
+
+def test_a_contradiction_and_a_drift_are_part_of_the_error():
+    sound, disagreement = evidence.reported((-3.0, 0.01), (-3.2, 0.1), 0.0)
+    assert sound == (-3.0, 0.01) and disagreement == pytest.approx(0.2 / np.hypot(0.1, 0.01))
+    apart, disagreement = evidence.reported((-3.0, 0.01), (-4.2, 0.1), 0.0)
+    assert apart == (-3.0, pytest.approx(1.2, rel=1e-3)) and disagreement > 5
+    assert evidence.reported((-3.0, 0.01), (-3.0, 0.1), 0.4)[0][1] == pytest.approx(0.4, rel=1e-3)
+    assert evidence.reported((np.nan, np.inf), (-4.2, 0.1), 0.0)[0] == (-4.2, 0.1)  # no mixture resembles it
+
+
 def test_singles_give_the_usual_variance_of_a_mean():
     x = np.random.default_rng(2).normal(size=100)
     assert evidence.variance_of_mean(x, one_by_one(100)) == pytest.approx(x.var() / 100, rel=1e-12)

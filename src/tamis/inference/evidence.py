@@ -11,7 +11,13 @@ Points of a population are not independent: many descend from one ancestor in th
 what the moves could not make them forget, such as the mode they live in. All errors here therefore count
 *families*, the points with a common first ancestor, where the text-book counts points; the genealogy carries
 the variance (Chan & Lai 2013, 10.1214/13-AOS1172; Lee & Whiteley 2018, 10.1093/biomet/asy028). Where the moves
-mix well both give the same.
+mix well both give the same. A variance taken from a few families is itself uncertain: the error of the bridge is the
+standard deviation of the Student law with as many degrees of freedom as there are families, less one.
+
+All this is the error of a population that has the law of the posterior. Whether it has is for `reported` to say:
+where the two estimates contradict each other, or the population was still moving, that much is added to the error.
+A funnel whose neck the points never reached looks sound to the bridge, which sees the final points only; the product
+of stages, which lost the neck again and again, is further off still, and the distance between the two tells.
 """
 
 from __future__ import annotations
@@ -26,6 +32,9 @@ from scipy.special import log_expit, logsumexp
 from tamis.types import Array
 
 Families = NDArray[np.int64]
+
+_APART = 2.5  # standard errors between two estimates of which at least one is wrong: 1 % by chance
+_FEWEST = 3.0  # degrees of freedom at least, below which a Student law has no variance worth the name
 
 
 def bridge(visited: Array, drawn: Array, half: int, family: Families) -> tuple[float, float]:
@@ -56,7 +65,8 @@ def bridge(visited: Array, drawn: Array, half: int, family: Families) -> tuple[f
         # Z. They are added chain by chain: a lucky draw is accepted, visited, and counts on both sides.
         each = _relative(there - value).mean(axis=0) - _relative(value - here).mean(axis=0)
         influence[part] = each * n / (2 * here.shape[1])
-    error = math.sqrt(variance_of_mean(influence, family))
+    freedom = max(family_count(family) - 1, _FEWEST)
+    error = math.sqrt(variance_of_mean(influence, family) * freedom / (freedom - 2))
     return float(logsumexp(values)) - math.log(2), max(error, abs(values[0] - values[1]) / 2)
 
 
@@ -89,6 +99,31 @@ def stepping(increments: Array, family: Families) -> tuple[float, float]:
     """
     size = np.bincount(family) / len(family)
     return float(increments.sum()), math.sqrt(float((size**2).sum()))
+
+
+def reported(
+    bridge: tuple[float, float], stepping: tuple[float, float], shift: float
+) -> tuple[tuple[float, float], float]:
+    """Return the more precise estimate with an error that bears what contradicts it, and the disagreement.
+
+    Parameters
+    ----------
+    bridge, stepping
+        Each log evidence and standard error.
+    shift
+        How far a mean still moved when sampling ended, in standard deviations of the posterior; 0 if it did not.
+        Mass that comes to lie a standard deviation away moves the mean by its share, and log Z by about as much.
+
+    Returns
+    -------
+    tuple
+        Log evidence and standard error, and the distance of the two estimates in standard errors.
+    """
+    value, error = min(bridge, stepping, key=lambda estimate: estimate[1])
+    apart = abs(bridge[0] - stepping[0])
+    disagreement = apart / math.hypot(bridge[1], stepping[1])
+    contradiction = apart if disagreement > _APART else 0.0
+    return (value, math.hypot(error, contradiction, shift)), disagreement
 
 
 def variance_of_mean(values: Array, family: Families) -> float:

@@ -82,6 +82,24 @@ def fit(z: Array, rng: Generator) -> Mixture:
     return mixture
 
 
+def joined(mixture: Mixture, mean: Array, scale: Array, share: float) -> Mixture:
+    """Return the mixture with more components, of means (K, d) and scale matrices of z, and this weight together."""
+    count = len(mean)
+    if count == 0:
+        return mixture
+    mean = mixture.whiten(mean)
+    scale = mixture.unroot @ scale @ mixture.unroot.T
+    return Mixture(
+        mixture.centre,
+        mixture.root,
+        mixture.unroot,
+        np.append((1 - share) * mixture.weight, np.full(count, share / count)),
+        np.vstack([mixture.mean, mean]),
+        np.concatenate([mixture.factor, np.linalg.cholesky(scale)]),
+        np.vstack([mixture.form, _form(mean, scale)]),
+    )
+
+
 def log_density(mixture: Mixture, z: Array) -> Array:
     """Return the log density at points (n, d)."""
     return _shares(mixture, _monomials(mixture.whiten(z)))[0]
@@ -157,11 +175,16 @@ def _maximised(centre: Array, root: Array, unroot: Array, share: Array, moments:
     scale = (spread + (d + 2) * common) / (count + d + 2)[:, None, None]
     weight = np.append((1 - _GUARD) * (count + 1) / (count + 1).sum(), _GUARD)
     mean, scale = np.vstack([mean, np.zeros(d)]), np.vstack([scale, _GUARD_SCALE * np.eye(d)[None]])
+    return Mixture(centre, root, unroot, weight, mean, np.linalg.cholesky(scale), _form(mean, scale))
+
+
+def _form(mean: Array, scale: Array) -> Array:
+    """Return the squared distances to components as polynomials, (K, monomials)."""
+    i, j = np.triu_indices(mean.shape[1])
     precision = np.linalg.inv(scale)
     slope = np.einsum("kij,kj->ki", precision, mean)
     square = np.where(i == j, 1.0, 2.0) * precision[:, i, j]
-    form = np.hstack([(slope * mean).sum(axis=1, keepdims=True), -2 * slope, square])
-    return Mixture(centre, root, unroot, weight, mean, np.linalg.cholesky(scale), form)
+    return np.hstack([(slope * mean).sum(axis=1, keepdims=True), -2 * slope, square])
 
 
 def _shares(mixture: Mixture, features: Array) -> tuple[Array, Array, Array]:

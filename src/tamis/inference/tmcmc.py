@@ -16,8 +16,11 @@ evidence then comes out low by more than a model comparison can bear. What diffe
   resampled points have the law of the stage already, so a mean that drifts says that part of the posterior
   was missed, such as the neck of a funnel. The stage then begins again from where the points are now, and
   takes three times as long as before.
+- What the first stage has evaluated is searched for modes too narrow to have mass there, and these join the
+  mixtures of all later stages (`tamis.inference.scouting`): seven calls of the likelihood for every point.
 - The last sweeps give the evidence by bridge sampling (`tamis.inference.evidence`); the product of mean weights
-  of the textbook is kept as a check, and used instead where no mixture resembles the posterior.
+  of the textbook is kept as a check, and used instead where no mixture resembles the posterior. Where the two
+  contradict each other, or a mean still moved at the end, the reported error is as large as that says.
 
 A step of the loop moves one half for a few sweeps: the state between two steps is the population, what is known of
 each stage, and the log ratios of the last sweeps. The likelihood is called with a half at a time.
@@ -34,10 +37,11 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
+from scipy.special import expit
 
 from tamis.design import sobol
 from tamis.errors import StudyError, TamisWarning
-from tamis.inference import evidence, loop, mixture, scores
+from tamis.inference import evidence, loop, mixture, scores, scouting
 from tamis.inference.posterior import Posterior
 from tamis.space import Space
 from tamis.types import Array, Event, Generator, LogDensity, Progress, silent
@@ -47,6 +51,7 @@ _CLOSING_SWEEPS = 8
 _FORGOTTEN = 0.1  # largest correlation with the beginning of the stage, when the stage may end
 _WORRYING = 0.3  # the same, when the user is told
 _DRIFTING = 3.0  # shift of a mean during the stage, in standard errors, when the stage begins again
+_TOO_FAR = 0.7  # first exponent that modes found ask for, over that taken, when the stages begin again
 _DISAGREEMENT = 5.0  # of the two evidences, in standard errors, when the user is told
 
 
@@ -70,6 +75,12 @@ class State:
     drift: Array
     passes: int  # halves moved in this stage
     since: int  # and before it began again
+    opening: Array  # (n, d + 1), z and log-likelihood of the first population
+    best: Array  # (m, d + 1), z and log-likelihood, the best of all points evaluated until the first stage is over
+    searched: int  # batches of the search for modes
+    mode: Array  # (K, d), centres of what it found
+    width: Array  # (K, d, d), and scale matrices
+    rare: Array  # (m, 2), log-likelihood of draws from them, and log of the prior's mass that each stands for
     closed: int  # halves that have made their last sweeps
     visited: Array  # (closing sweeps, n), log(prior x likelihood / q) at the points
     drawn: Array  # (closing sweeps, n), and at the draws of q
@@ -141,7 +152,7 @@ def tmcmc(
         report=lambda last: tell(_event(last)),
         checkpoint=checkpoint,
     )
-    return _posterior(space, state)
+    return _posterior(space, state, fraction)
 
 
 def init(target: LogDensity, n: int, d: int, rng: Generator) -> State:
@@ -153,7 +164,13 @@ def init(target: LogDensity, n: int, d: int, rng: Generator) -> State:
             f"the likelihood is zero at all {n} points of the first population, drawn from the prior; "
             "check the model's failures, widen the noise or raise n"
         )
-    none = np.empty(0)
+    return _opened(np.column_stack([z, log_likelihood]))
+
+
+def _opened(opening: Array) -> State:
+    """Return the state of a population of the prior, (n, d + 1), before any stage."""
+    n, d = len(opening), opening.shape[1] - 1
+    z, log_likelihood, none = opening[:, :-1], opening[:, -1], np.empty(0)
     return State(
         exponent=0.0,
         z=z,
@@ -171,6 +188,12 @@ def init(target: LogDensity, n: int, d: int, rng: Generator) -> State:
         drift=none,
         passes=0,
         since=0,
+        opening=opening,
+        best=scouting.remember(np.empty((0, d + 1)), z, log_likelihood, n),
+        searched=0,
+        mode=np.empty((0, d)),
+        width=np.empty((0, d, d)),
+        rare=np.empty((0, 2)),
         closed=0,
         visited=np.zeros((_CLOSING_SWEEPS, n)),
         drawn=np.zeros((_CLOSING_SWEEPS, n)),
@@ -179,6 +202,8 @@ def init(target: LogDensity, n: int, d: int, rng: Generator) -> State:
 
 def step(state: State, target: LogDensity, fraction: float, sweeps: int, rng: Generator) -> State:
     """Begin the next stage if the last is over, then move one half by a mixture fitted to the other."""
+    if state.mixed and len(state.exponents) == 1 and state.searched < scouting.BATCHES:
+        return search(state, target, fraction, rng)
     if state.mixed and state.exponent < 1:
         state = temper(state, fraction, rng)
     n = len(state.z)
@@ -205,6 +230,33 @@ def step(state: State, target: LogDensity, fraction: float, sweeps: int, rng: Ge
     return replace(state, mixed=True)
 
 
+def search(state: State, target: LogDensity, fraction: float, rng: Generator) -> State:
+    """Make one batch of the search for modes that the first stage passed by.
+
+    If those found ask for a shorter first step, the stages begin again from the first population.
+    """
+    n, d = state.z.shape
+    state = replace(state, searched=state.searched + 1)
+    if n // 2 < scouting.least(d):
+        return replace(state, searched=scouting.BATCHES)
+    if state.searched <= scouting.LOOKS:
+        z = scores.from_unit(sobol(n, d, rng))
+        best = scouting.remember(state.best, z, target(z), n)
+        return replace(state, best=best, calls=state.calls + n)
+    mode, width, climbs = state.mode, state.width, state.searched - scouting.LOOKS
+    if climbs == 1:
+        mode, width = scouting.starts(state.best, state.calls, n // 2)
+    mode, width, rare = scouting.advance(mode, width, target, n // 2, climbs <= scouting.CLIMBS, rng)
+    state = replace(state, mode=mode, width=width, calls=state.calls + n // 2)
+    if state.searched < scouting.BATCHES:
+        return state
+    mode, width, rare = scouting.distinct(mode, width, rare)
+    first = next_exponent(state.opening[:, -1], 0.0, fraction, rare + np.array([0.0, math.log(n)]))
+    if first < _TOO_FAR * state.exponent:
+        state = replace(_opened(state.opening), searched=state.searched, calls=state.calls)
+    return replace(state, mode=mode, width=width, rare=rare)
+
+
 def temper(state: State, fraction: float, rng: Generator) -> State:
     """Raise the exponent, weigh the points and resample them.
 
@@ -212,7 +264,9 @@ def temper(state: State, fraction: float, rng: Generator) -> State:
     10.1111/j.1467-9469.2010.00723.x); resampling is systematic and keeps the order, hence siblings together.
     """
     n = len(state.z)
-    exponent = next_exponent(state.log_likelihood, state.exponent, fraction)
+    points = math.log(n) - state.increments.sum()  # n stand for the evidence so far
+    rare = state.rare + np.array([0.0, points])
+    exponent = next_exponent(state.log_likelihood, state.exponent, fraction, rare)
     log_weight = (exponent - state.exponent) * state.log_likelihood
     top = float(log_weight.max())
     weight = np.exp(log_weight - top)
@@ -239,14 +293,27 @@ def temper(state: State, fraction: float, rng: Generator) -> State:
     )
 
 
-def next_exponent(log_likelihood: Array, exponent: float, fraction: float) -> float:
-    """Return the exponent at which the weights leave this fraction of the points' effective size."""
-    known = log_likelihood[np.isfinite(log_likelihood)]
-    known = known - known.max()
+def next_exponent(
+    log_likelihood: Array, exponent: float, fraction: float, rare: Array | None = None
+) -> float:
+    """Return the exponent at which the weights leave this fraction of the points' effective size.
+
+    Draws from modes that may have no point yet count too, (m, 2): log-likelihood, and log of the number of points that
+    would stand for the prior there. So the exponent rises slowly enough for a mode to fill while it gains its mass.
+    Where there are points already, such a draw counts as one more at most (the balance of Veach & Guibas 1995,
+    10.1145/218380.218498).
+    """
+    known = np.isfinite(log_likelihood)
+    value, number = log_likelihood[known], np.ones(known.sum())
+    if rare is not None:
+        value = np.append(value, rare[:, 0])
+        number = np.append(number, expit(exponent * rare[:, 0] + rare[:, 1]))
+    value = value - value.max()
 
     def excess(log_increase: float) -> float:
-        weight = np.exp(math.exp(log_increase) * known)
-        return float(weight.sum() ** 2 / (weight**2).sum() / len(known)) - fraction
+        weight = np.exp(math.exp(log_increase) * value)
+        size = (number * weight).sum() ** 2 / (number * weight**2).sum()
+        return float(size / number.sum()) - fraction
 
     whole = math.log(1 - exponent)
     if excess(whole) >= 0:
@@ -262,6 +329,10 @@ def move(
     The two arrays hold it at the half's points after each sweep and at the draws of q, (sweeps, half).
     """
     q = mixture.fit(state.z[other], rng)
+    if state.searched == scouting.BATCHES:
+        q = mixture.joined(q, state.mode, state.width, scouting.SHARE)
+    scouts = len(state.exponents) == 1 and state.searched == 0
+    best = state.best
     z, log_likelihood = state.z[mine], state.log_likelihood[mine]
     log_ratio = scores.log_prior(z) - mixture.log_density(q, z)
     visited, drawn, accepted = [], [], 0
@@ -277,6 +348,8 @@ def move(
             log_likelihood = np.where(taken, to_likelihood, log_likelihood)
             log_ratio = np.where(taken, to_ratio, log_ratio)
             accepted += int(taken.sum())
+            if scouts:
+                best = scouting.remember(best, to, to_likelihood, len(state.z))
         visited.append(log_likelihood + log_ratio)
     all_z, all_likelihood = state.z.copy(), state.log_likelihood.copy()
     all_z[mine], all_likelihood[mine] = z, log_likelihood
@@ -285,6 +358,7 @@ def move(
         state,
         z=all_z,
         log_likelihood=all_likelihood,
+        best=best,
         calls=state.calls + proposed,
         proposed=_with_last(state.proposed, state.proposed[-1] + proposed),
         accepted=_with_last(state.accepted, state.accepted[-1] + accepted),
@@ -304,8 +378,12 @@ def _drift(state: State, fraction: float) -> float:
     """Return the largest shift of a mean since the stage began, in standard errors of points just resampled."""
     now = _features(state)
     shift, sd = np.abs(now.mean(axis=0) - state.start.mean(axis=0)), now.std(axis=0)
-    error = math.sqrt((1 + 1 / fraction) / len(now))
-    return float(np.max(shift / np.where(sd > 0, sd, 1.0))) / error
+    return float(np.max(shift / np.where(sd > 0, sd, 1.0))) / _error_of_shift(fraction, len(now))
+
+
+def _error_of_shift(fraction: float, n: int) -> float:
+    """Return the standard error of the shift of a mean, that of one point being 1: resampled, then moved."""
+    return math.sqrt((1 + 1 / fraction) / n)
 
 
 def _features(state: State) -> Array:
@@ -327,17 +405,19 @@ def _event(state: State) -> Event:
     done = 0.0
     if state.exponent > 0:
         info["acceptance"] = float(state.accepted[-1] / max(1.0, state.proposed[-1]))
+    if state.exponent > 0 and state.searched == scouting.BATCHES:  # before, the stages may begin again
         first = math.log(state.exponents[0])
         done = 80.0 if first == 0 else 80.0 * (1 - math.log(state.exponent) / first)
     return Event("posterior", int(done) + 10 * state.closed, 100, info)
 
 
-def _posterior(space: Space, state: State) -> Posterior:
+def _posterior(space: Space, state: State, fraction: float) -> Posterior:
     x = scores.physical(space, state.z)
     bridge = evidence.bridge(state.visited, state.drawn, len(state.z) // 2, state.family)
     stepping = evidence.stepping(state.increments, state.family)
-    disagreement = abs(bridge[0] - stepping[0]) / math.hypot(bridge[1], stepping[1])
-    _warn(state, disagreement)
+    shift = state.drift[-1] * _error_of_shift(fraction, len(x)) if state.drift[-1] > _DRIFTING else 0.0
+    log_evidence, disagreement = evidence.reported(bridge, stepping, shift)
+    _warn(state, disagreement, log_evidence[1])
     diagnostics: Mapping[str, Any] = {
         "exponents": np.append(0.0, state.exponents),
         "acceptance": state.accepted / state.proposed,
@@ -356,12 +436,12 @@ def _posterior(space: Space, state: State) -> Posterior:
         x[None],
         state.log_likelihood[None],
         space.logpdf(x)[None],
-        min(bridge, stepping, key=lambda estimate: estimate[1]),
+        log_evidence,
         diagnostics,
     )
 
 
-def _warn(state: State, disagreement: float) -> None:
+def _warn(state: State, disagreement: float, error: float) -> None:
     """Tell the user of what makes the result doubtful."""
     n, memory, drift = len(state.z), state.memory[-1], state.drift[-1]
     worries = []
@@ -373,7 +453,8 @@ def _warn(state: State, disagreement: float) -> None:
         worries.append(f"its two estimates of the evidence are {disagreement:.1f} standard errors apart")
     if worries:
         warnings.warn(
-            f"the sampler did not mix: {' and '.join(worries)}; raise n (now {n}) or the number of sweeps",
+            f"the sampler did not mix: {' and '.join(worries)}; the error of the log evidence, {error:.2g}, bears "
+            f"it, the draws do not: raise n (now {n}) or the number of sweeps",
             TamisWarning,
             stacklevel=4,
         )
