@@ -14,7 +14,7 @@ SRC = Path(__file__).parent.parent / "src" / "tamis"
 MODULES = sorted(SRC.rglob("*.py"))
 
 ROWS = [
-    {"types", "errors", "files", "sources", "jit", "processes", "_version"},
+    {"types", "errors", "files", "sources", "jit", "blas", "processes", "_version"},
     {
         "replays",
         "simulation",

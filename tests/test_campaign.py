@@ -301,7 +301,9 @@ def test_observed_numbers_and_why_some_are_missing(tmp_path):
         why = failures(test, runs, store)
     assert y.shape == (5, 4) and good.tolist() == [True, False, False, False, True]
     wanted = [[*np.log1p([0.0, a, 2 * a]), 0.0] for a in (1.0, 3.0)]
-    np.testing.assert_allclose(y[good], wanted, rtol=1e-15)  # NumPy rounds otherwise in arrays of other lengths
+    np.testing.assert_allclose(
+        y[good], wanted, rtol=1e-15
+    )  # NumPy rounds otherwise in arrays of other lengths
     assert np.isnan(y[~good]).all()
     assert list(why) == [1, 2, 3] and why[1].startswith("failed: ")
     assert why[2] == "experiment drop, observation 1: outside the run's span"

@@ -15,32 +15,30 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache, wraps
-from threading import Lock
+from threading import local
 from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_lock = Lock()
-_inside = 0
-_limit: Any = None
+_here = local()  # of each Python thread
 
 
 @contextmanager
 def held() -> Iterator[None]:
-    """Hold the BLAS libraries of this process to one thread."""
-    global _inside, _limit
-    with _lock:
-        if _inside == 0:
-            _limit = _libraries().limit(limits=1, user_api="blas")
-        _inside += 1
-    try:
+    """Hold the BLAS libraries of this process to one thread.
+
+    Where several Python threads are inside at once, the first of them holds.
+    """
+    if getattr(_here, "inside", False):
         yield
+        return
+    _here.inside = True
+    try:
+        with _libraries().limit(limits=1, user_api="blas"):
+            yield
     finally:
-        with _lock:
-            _inside -= 1
-            if _inside == 0:
-                _limit.restore_original_limits()
+        _here.inside = False
 
 
 def one_thread(function: Callable[P, R]) -> Callable[P, R]:

@@ -57,6 +57,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from tamis.blas import one_thread
 from tamis.design import sobol
 from tamis.errors import SimulationError, StudyError, TamisWarning
 from tamis.surrogates.base import distinct
@@ -83,6 +84,7 @@ class Intervals:
     total_band: Array  # (2, d, m)
 
 
+@one_thread
 def bootstrap(
     u: Array,
     y: Array,
@@ -199,6 +201,7 @@ def _unbiased(c: Array, error: Array) -> Array:
     return np.asarray((keep * c)[:, None] + np.sqrt(keep)[:, None] * error)
 
 
+@one_thread
 def sampled(model: Model, d: int, *, n: int = 4096, rng: Generator) -> Intervals:
     """Return the Sobol indices of a model of the unit cube from n pairs of points, n (d + 2) evaluations in 16 calls.
 
@@ -281,6 +284,7 @@ class Regression:
     r2: Array  # (m,)
 
 
+@one_thread
 def regression(x: Array, y: Array) -> Regression:
     """Regress outputs y (n, m) linearly on inputs x (n, d), which may be physical or normal scores.
 

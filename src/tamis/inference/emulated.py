@@ -42,6 +42,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import ndtri
 
+from tamis.blas import one_thread
 from tamis.design import sobol
 from tamis.errors import StudyError, TamisWarning
 from tamis.inference import diagnostics
@@ -85,6 +86,7 @@ class EmulatedLikelihood:
         return self.surrogate.mean(self.space.to_unit(x))[:, 0]
 
 
+@one_thread
 def fit_loglike(
     space: Space,
     u: Array,
@@ -156,6 +158,7 @@ def explore(emulated: EmulatedLikelihood, rng: Generator) -> Region:
     return Region(top, walked[farthest(scaled, _POINTS)], size, pool, height)
 
 
+@one_thread
 def mct(
     space: Space,
     emulated: EmulatedLikelihood,

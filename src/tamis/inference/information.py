@@ -36,6 +36,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tamis.blas import one_thread
 from tamis.errors import SimulationError, StudyError, TamisWarning
 from tamis.experiment import Experiment, Observation
 from tamis.inference.likelihood import Forward, answers, some, with_error
@@ -61,6 +62,7 @@ class Gain:
     failed: int  # draws at which the simulator gave no answer
 
 
+@one_thread
 def expected_gain(
     posterior: Posterior,
     terms: Sequence[tuple[Experiment, Forward]],

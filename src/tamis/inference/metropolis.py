@@ -39,6 +39,7 @@ from typing import Any
 
 import numpy as np
 
+from tamis.blas import one_thread
 from tamis.design import sobol
 from tamis.errors import StudyError, TamisWarning
 from tamis.inference import diagnostics, loop, mixture, scores
@@ -71,6 +72,7 @@ class State:
     scales: Array  # (blocks,)
 
 
+@one_thread
 def metropolis(
     space: Space,
     loglike: LogDensity,

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tamis.blas import one_thread
 from tamis.errors import StudyError
 from tamis.space import Space
 from tamis.types import Array, LogDensity
@@ -47,6 +48,7 @@ class _Density:
         return values
 
 
+@one_thread
 def polish(space: Space, loglike: LogDensity, start: Array) -> tuple[Array, float]:
     """Climb from a physical point (d,) to a maximum of the posterior density; return it and the log density there."""
     from scipy.optimize import minimize

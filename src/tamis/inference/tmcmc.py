@@ -39,6 +39,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit
 
+from tamis.blas import one_thread
 from tamis.design import sobol
 from tamis.errors import StudyError, TamisWarning
 from tamis.inference import evidence, loop, mixture, scores, scouting
@@ -86,6 +87,7 @@ class State:
     drawn: Array  # (closing sweeps, n), and at the draws of q
 
 
+@one_thread
 def tmcmc(
     space: Space,
     loglike: LogDensity,

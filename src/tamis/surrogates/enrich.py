@@ -43,6 +43,7 @@ from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
+from tamis.blas import one_thread
 from tamis.errors import StudyError, nearest
 from tamis.surrogates.base import Surrogate, varies
 from tamis.surrogates.covariances import correlation
@@ -59,6 +60,7 @@ _EVEN = 0.05  # of the mean square is added everywhere
 _NOISE = 1e-6  # of the process, at least
 
 
+@one_thread
 def enrich(
     surrogate: Surrogate, u: Array, y: Array, candidates: Array, n: int, *, criterion: Criterion
 ) -> Array:

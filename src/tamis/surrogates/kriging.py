@@ -34,6 +34,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from scipy.special import ndtri
 
+from tamis.blas import one_thread
 from tamis.design import sobol
 from tamis.errors import StudyError, nearest
 from tamis.files import save_arrays
@@ -92,6 +93,7 @@ class Kriging:
             self.y, size * np.column_stack([process.residuals for process in self.processes]), enough
         )
 
+    @one_thread
     def predict(self, u: Array) -> Gauss:
         """Return means and variances, (N, m) each: of another run's outputs, or of noise-free ones."""
         x = coordinates(checked(u, self.normal), self.normal)
@@ -100,6 +102,7 @@ class Kriging:
         noise = self.noise.mean(axis=0) if self.of_runs else 0.0
         return Gauss(np.column_stack(mean), (np.column_stack(var) + noise) * np.maximum(self._larger, 1.0))
 
+    @one_thread
     def mean(self, u: Array) -> Array:
         """Return the means alone, (N, m), at a fraction of the cost."""
         x = coordinates(checked(u, self.normal), self.normal)
@@ -164,6 +167,7 @@ class Trajectories:
         return self.functions.each(x, functions(self.trend, x))
 
 
+@one_thread
 def fit_kriging(
     u: Array,
     y: Array,

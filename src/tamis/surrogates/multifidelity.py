@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tamis.blas import one_thread
 from tamis.errors import StudyError
 from tamis.files import save_arrays
 from tamis.marginals import Marginal
@@ -150,6 +151,7 @@ class MultiFidelity:
         return _bases(self.trend, x, lower, terms)
 
 
+@one_thread
 def fit_multifidelity(
     levels: Sequence[tuple[Array, Array]],
     *,

@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 
+from tamis.blas import one_thread
 from tamis.errors import StudyError, TamisWarning
 from tamis.files import save_arrays
 from tamis.marginals import Marginal
@@ -183,6 +184,7 @@ def sobol_indices(indices: Indices, coefficients: Array) -> Sobol:
     return Sobol(first.reshape(d, m), total.reshape(d, m), tuple(subsets), shares)
 
 
+@one_thread
 def fit_pce(
     u: Array,
     y: Array,

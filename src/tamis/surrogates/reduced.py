@@ -41,6 +41,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from tamis.blas import one_thread
 from tamis.errors import StudyError, nearest
 from tamis.files import save_arrays
 from tamis.surrogates.base import Score, Surrogate, read, score, score_arrays, score_of
@@ -100,6 +101,7 @@ class Reduced:
         return read(path, cls.of, "reduced model")
 
 
+@one_thread
 def fit_reduced(u: Array, y: Array, fit: Fit, *, energy: float = 0.999) -> Reduced:
     """Fit to runs at points u (n, d) of the unit cube with signals y (n, m) of one unit.
 
