@@ -94,12 +94,18 @@ class Kriging:
         )
 
     def predict(self, u: Array) -> Gauss:
-        """Return means and variances, (N, m) each: of another run's outputs, or of noise-free ones."""
+        """Return means and variances, (N, m) each: of another run's outputs, or of the function behind them.
+
+        The former are widened where runs left out miss by more than the processes expect, the latter are the processes'
+        own, as trajectories have them.
+        """
         x = coordinates(checked(u, self.normal), self.normal)
         basis = functions(self.trend, x)
         mean, var = zip(*(process.predict(x, basis) for process in self.processes), strict=True)
-        noise = self.noise.mean(axis=0) if self.of_runs else 0.0
-        return Gauss(np.column_stack(mean), (np.column_stack(var) + noise) * np.maximum(self._larger, 1.0))
+        if not self.of_runs:
+            return Gauss(np.column_stack(mean), np.column_stack(var))
+        expected = np.column_stack(var) + self.noise.mean(axis=0)
+        return Gauss(np.column_stack(mean), expected * np.maximum(self._larger, 1.0))
 
     def mean(self, u: Array) -> Array:
         """Return the means alone, (N, m), at a fraction of the cost."""
