@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -133,14 +134,13 @@ def test_restricted_likelihood_is_that_of_contrasts() -> None:
 def test_prediction_is_the_block_system(kernel: str, trend: str) -> None:
     model, u = known(kernel, trend), rng(3).random((40, 2))
     mean, cov = exact(model, u)
-    x = coordinates(u, model.normal)
-    found_mean, found_var = model.processes[0].predict(x, functions(trend, x))
+    found, run = model.predict(u), replace(model, of_runs=True).predict(u)
     # conditioning of the block system, about 1e5, times rounding
-    np.testing.assert_allclose(found_mean, mean, atol=1e-9)
-    np.testing.assert_allclose(found_var, np.diag(cov), atol=1e-9)
-    found = model.predict(u)  # widened where the runs left out miss by more than the process expects
-    np.testing.assert_array_equal(found.mean[:, 0], found_mean)
-    np.testing.assert_allclose(found.var[:, 0], max(1.0, model.processes[0].surprise) * found_var, rtol=1e-12)
+    np.testing.assert_allclose(found.mean[:, 0], mean, atol=1e-9)
+    np.testing.assert_allclose(found.var[:, 0], np.diag(cov), atol=1e-9)
+    # widened where the runs left out miss by more than the process expects
+    wider = max(1.0, model.processes[0].surprise) * (found.var + model.noise.mean())
+    np.testing.assert_allclose(run.var, wider, rtol=1e-12)
 
 
 @pytest.mark.parametrize(("kernel", "trend"), list(product(KERNELS, TRENDS)))
@@ -464,7 +464,7 @@ def test_another_file_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.statistical
 def test_piston_is_predicted_with_an_honest_error() -> None:
-    # one noise; the coverage is above 0.95 for the few runs that miss by more than the process expects and widen all
+    # one noise; over three (seeds 8 to 10) Q2 was 0.99964 to 0.99967 and the coverage 0.958 to 0.966
     u = tamis.sobol(500, 7, rng(7))
     truth = piston(u)
     noisy = truth + 0.02 * truth.std() * rng(8).standard_normal(500)
@@ -473,4 +473,4 @@ def test_piston_is_predicted_with_an_honest_error() -> None:
     found, truth = model.predict(v), piston(v)
     error = found.mean[:, 0] - truth
     assert 1 - np.mean(error**2) / truth.var() > 0.9996
-    assert 0.93 < np.mean(np.abs(error) < 1.96 * np.sqrt(found.var[:, 0])) < 0.985
+    assert 0.93 < np.mean(np.abs(error) < 1.96 * np.sqrt(found.var[:, 0])) < 0.98

@@ -11,9 +11,10 @@ lengths serves them all).
 
 Noise is what runs at one point differ by, or what a smooth function cannot follow. Either way a run that was not made
 will differ from the smooth function by it, so it is part of the surrogate's error; whoever looks for the smooth
-function behind noisy runs leaves it out (``of_runs``). A process that predicts worse than the mean of the runs is not
-used: its output becomes that mean, of variance zero, with the runs' variance as noise, and its Q2 is at most zero.
-How its errors are judged is told in `tamis.surrogates.honesty`.
+function behind noisy runs leaves it out (``of_runs``). A process that predicts runs worse than their mean is not
+used: its output becomes that mean, of variance zero, with the runs' variance as noise, and its Q2 is at most zero. (Not
+so for the function behind the runs: that it is flat is more than a failure to predict it tells.) How its errors are
+judged is told in `tamis.surrogates.honesty`.
 
 Each output has its own lengths, variance and noise: two observed numbers seldom depend on the same parameters,
 and a common length would suit neither. Inputs, trend and starts of the search are shared. Long signals are
@@ -95,12 +96,18 @@ class Kriging:
 
     @one_thread
     def predict(self, u: Array) -> Gauss:
-        """Return means and variances, (N, m) each: of another run's outputs, or of noise-free ones."""
+        """Return means and variances, (N, m) each: of another run's outputs, or of the function behind them.
+
+        The former are widened where runs left out miss by more than the processes expect, the latter are the processes'
+        own, as trajectories have them.
+        """
         x = coordinates(checked(u, self.normal), self.normal)
         basis = functions(self.trend, x)
         mean, var = zip(*(process.predict(x, basis) for process in self.processes), strict=True)
-        noise = self.noise.mean(axis=0) if self.of_runs else 0.0
-        return Gauss(np.column_stack(mean), (np.column_stack(var) + noise) * np.maximum(self._larger, 1.0))
+        if not self.of_runs:
+            return Gauss(np.column_stack(mean), np.column_stack(var))
+        expected = np.column_stack(var) + self.noise.mean(axis=0)
+        return Gauss(np.column_stack(mean), expected * np.maximum(self._larger, 1.0))
 
     @one_thread
     def mean(self, u: Array) -> Array:
@@ -210,7 +217,7 @@ def fit_kriging(
         of_runs,
     )
     useless = (fitted.score.q2 <= 0) | [worse for _, worse in beyond]
-    if not useless.any() or len(distinct(u)[0]) < _TOLD:
+    if not of_runs or not useless.any() or len(distinct(u)[0]) < _TOLD:
         return fitted
     return replace(
         fitted,
