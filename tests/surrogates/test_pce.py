@@ -349,12 +349,14 @@ def test_a_large_offset_changes_nothing() -> None:
 
 
 def test_noise_has_the_mean_for_its_model() -> None:
-    """What any ten folds find by chance is small beside their scatter."""
+    """What ten folds find by chance is seldom a fifth of the variance."""
     rng = np.random.default_rng(2)
     u = design(60, 10)
     model = fit_pce(u, rng.standard_normal((60, 8)))
     used = [len(terms) > 1 for terms in model.terms]
-    assert np.sum(used) <= 2  # beyond one deviation: one of six if the gain were Gaussian
+    assert (
+        np.sum(used) <= 1
+    )  # 60 squares, known to 0.2: one in six falls below 0.8 if the error were that of the mean
     mean = ~np.array(used)
     assert (model.score.q2[mean] < 0).all() and (model.score.q2[mean] > -0.1).all()
     np.testing.assert_allclose(model.predict(u).var[:, mean], np.tile(model.mse[mean], (60, 1)), rtol=0.02)
