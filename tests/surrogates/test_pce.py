@@ -290,19 +290,6 @@ def test_coverage_of_predictions() -> None:
     assert np.mean(inside) == pytest.approx(0.95, abs=0.04)
 
 
-@pytest.mark.slow
-@pytest.mark.statistical
-@pytest.mark.parametrize(("name", "d"), [("kinks", 4), ("kinks", 6), ("sobol_g", 8)])
-def test_reported_error_is_the_true_one(name: str, d: int) -> None:
-    function, ratios = getattr(functions, name), []
-    for seed in range(20):
-        u = design(200, d, seed)
-        model = fit_pce(u, function(u))
-        ratios.append((1 - model.score.q2[0]) / error(model, function, d))
-    assert 1 / 1.3 < np.median(ratios) < 1.3
-    assert np.sum((np.array(ratios) > 1 / 1.6) & (np.array(ratios) < 1.6)) >= 18
-
-
 def test_few_runs_seldom_claim_what_they_cannot_know() -> None:
     """Two or three runs an input: a good score that is not true was claimed by 23 of these 60 designs before."""
     points = np.random.default_rng(9).random((3000, 4))
@@ -413,6 +400,7 @@ BATTERY = [
     ("Morris", 100),
     ("four kinks", 200),
     ("robot arm", 200),
+    ("Sobol G", 200),
 ]
 
 
