@@ -290,19 +290,6 @@ def test_coverage_of_predictions() -> None:
     assert np.mean(inside) == pytest.approx(0.95, abs=0.04)
 
 
-@pytest.mark.slow
-@pytest.mark.statistical
-@pytest.mark.parametrize(("name", "d"), [("kinks", 4), ("kinks", 6), ("sobol_g", 8)])
-def test_reported_error_is_the_true_one(name: str, d: int) -> None:
-    function, ratios = getattr(functions, name), []
-    for seed in range(20):
-        u = design(200, d, seed)
-        model = fit_pce(u, function(u))
-        ratios.append((1 - model.score.q2[0]) / error(model, function, d))
-    assert 1 / 1.3 < np.median(ratios) < 1.3
-    assert np.sum((np.array(ratios) > 1 / 1.6) & (np.array(ratios) < 1.6)) >= 18
-
-
 def test_few_runs_seldom_claim_what_they_cannot_know() -> None:
     """Two or three runs an input: a good score that is not true was claimed by 23 of these 60 designs before."""
     points = np.random.default_rng(9).random((3000, 4))
@@ -349,12 +336,14 @@ def test_a_large_offset_changes_nothing() -> None:
 
 
 def test_noise_has_the_mean_for_its_model() -> None:
-    """What any ten folds find by chance is small beside their scatter."""
+    """What ten folds find by chance is seldom a fifth of the variance."""
     rng = np.random.default_rng(2)
     u = design(60, 10)
     model = fit_pce(u, rng.standard_normal((60, 8)))
     used = [len(terms) > 1 for terms in model.terms]
-    assert np.sum(used) <= 2  # beyond one deviation: one of six if the gain were Gaussian
+    assert (
+        np.sum(used) <= 1
+    )  # 60 squares, known to 0.2: one in six falls below 0.8 if the error were that of the mean
     mean = ~np.array(used)
     assert (model.score.q2[mean] < 0).all() and (model.score.q2[mean] > -0.1).all()
     np.testing.assert_allclose(model.predict(u).var[:, mean], np.tile(model.mse[mean], (60, 1)), rtol=0.02)
@@ -411,6 +400,7 @@ BATTERY = [
     ("Morris", 100),
     ("four kinks", 200),
     ("robot arm", 200),
+    ("Sobol G", 200),
 ]
 
 

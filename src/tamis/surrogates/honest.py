@@ -21,8 +21,10 @@ out small at the runs and large beyond them, so there the signs continue those f
 a product of signs of the inputs. The ratio is 0.6 to 1 for uniform laws, and 2 to 20 for 100 runs of functions of
 lognormal inputs.
 
-A model is used only if it beats the mean in the folds by more than the scatter of the difference. Where the mean
-is all there is, the mean squared error of the mean itself is reported, which is a Q2 below zero.
+A model is used only if this error is below 0.8 of the variance of the runs: it is known to a fifth or so, and a model
+that is worse than the mean must not pass. Where the mean is all there is, the mean squared error of the mean itself
+is reported, which is a Q2 below zero. (Robot arm, 100 runs, 20 designs: the models chosen err by 0.75 to 1.30 of
+the variance, and those used by no more than 1.06.)
 
 What this cannot see: a tail no run of which shows how the terms go on, and, in many dimensions, terms that
 a Sobol' design itself cannot tell apart, in or out of a fold (with 4 of 30 inputs that matter and 200 Sobol' runs the
@@ -42,6 +44,7 @@ from tamis.types import Array
 
 _FOLDS = 10
 _FALL = 0.5  # of a claim, down to which the error falls as its root
+_USEFUL = 0.8  # error over the variance, above which the mean is as good a model, for all that is known
 _CHOSEN = 1.1  # by which the choice of the way, which no fold repeats, makes the error too small
 
 
@@ -61,13 +64,11 @@ def reported(u: Array, y: Array, families: tuple[Family, ...], choice: Choice) -
         return Error(of_mean(n), 1.0, False)
     folds = min(_FOLDS, n)
     fold = np.random.default_rng(0).permutation(n) % folds
-    held, claim, alone = np.array([_without(u, y, families, choice, fold == i) for i in range(folds)]).T
+    held, claim = np.array([_without(u, y, families, choice, fold == i) for i in range(folds)]).T
     fall = np.minimum(choice.loo / np.maximum(claim, 1e-300), 1.0)
     beyond = _law_over_runs(u, y, families, choice.terms)
     mse = float(_CHOSEN * beyond * np.mean(held * fall / np.sqrt(np.maximum(fall, _FALL))))
-    gain = alone - held
-    useful = gain.mean() > gain.std(ddof=1) / np.sqrt(folds) and mse < of_mean(n)
-    return Error(mse, beyond, bool(useful))
+    return Error(mse, beyond, mse < _USEFUL)
 
 
 def of_mean(n: int) -> float:
@@ -77,14 +78,14 @@ def of_mean(n: int) -> float:
 
 def _without(
     u: Array, y: Array, families: tuple[Family, ...], choice: Choice, out: NDArray[np.bool_]
-) -> tuple[float, float, float]:
-    """Choose again without some runs; return the error on them, the claim, and the error of the mean on them."""
+) -> tuple[float, float]:
+    """Choose again without some runs; return the error on them, and the claim."""
     mean, spread = y[~out].mean(), max(float(y[~out].std()), 1e-300)
     inside = (y[~out] - mean) / spread
     found = again(u[~out], inside, families, choice)
     c = np.linalg.lstsq(evaluate(u[~out], families, found.terms).T, inside, rcond=None)[0]
     wrong = y[out] - mean - spread * (c @ evaluate(u[out], families, found.terms))
-    return float(np.mean(wrong**2)), found.loo * spread**2, float(np.mean((y[out] - mean) ** 2))
+    return float(np.mean(wrong**2)), found.loo * spread**2
 
 
 def _law_over_runs(u: Array, y: Array, families: tuple[Family, ...], terms: Indices) -> float:
