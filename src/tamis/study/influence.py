@@ -176,7 +176,17 @@ def _of_part(part: Part, runs: Runs, table: SensitivityTable, rng: Generator) ->
     indices, coefficients = inner.expansion()
     modes = model.modes if isinstance(model, Reduced) else None
     u, y = runs.u[part.rows], runs.y[np.ix_(part.rows, part.columns)]
-    found = bootstrap(u, y, inner.families, indices, coefficients, modes=modes, n=table.bootstrap, rng=rng)
+    found = bootstrap(
+        u,
+        y,
+        inner.families,
+        indices,
+        coefficients,
+        mse=inner.mse,
+        modes=modes,
+        n=table.bootstrap,
+        rng=rng,
+    )
     exact = sobol_indices(indices, coefficients if modes is None else coefficients @ modes)
     return _Shares(found, exact.subsets, exact.shares, ("polynomial chaos",) * len(part.columns))
 
