@@ -66,9 +66,13 @@ def varies(y: Array) -> Mask:
     there = np.isfinite(y)
     n = np.maximum(there.sum(axis=0), 1)
     centred = np.where(there, y - np.where(there, y, 0.0).sum(axis=0) / n, 0.0)
-    spread = np.sqrt((centred**2).sum(axis=0) / n)
-    largest = np.max(np.where(there, np.abs(y), 0.0), axis=0, initial=0.0)
-    return np.asarray(spread > _ROUNDING * np.finfo(float).eps * largest)
+    return np.asarray(np.sqrt((centred**2).sum(axis=0) / n) > rounding(y))
+
+
+def rounding(y: Array) -> Array:
+    """Return what outputs y (n, m) may be wrong by for being written with 53 bits."""
+    largest = np.max(np.where(np.isfinite(y), np.abs(y), 0.0), axis=0, initial=0.0)
+    return np.asarray(_ROUNDING * np.finfo(float).eps * largest)
 
 
 def score(y: Array, residuals: Array, judged: bool = True) -> Score:

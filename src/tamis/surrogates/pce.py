@@ -41,7 +41,6 @@ from tamis.types import Array, Gauss
 
 _BLOCK = 1024  # points whose polynomials stay in cache
 _MOST = 20_000  # candidates, when the degree is given
-_ROUNDING = 8 * np.finfo(np.float64).eps  # spread over magnitude, below which an output is constant
 _BEYOND, _MATTERS = 3.0, 0.01  # error over the law over that at the runs, and over the variance, to warn of
 
 
@@ -205,7 +204,7 @@ def fit_pce(
     (n, d), m = points.shape, y.shape[1]
     sets = _sets(n, d, degree, hyperbolic)
     spread = means.std(axis=0)
-    varies = np.flatnonzero((spread > _ROUNDING * np.abs(y).max(axis=0)) & (n > 2))
+    varies = np.flatnonzero(base.varies(at_points(y, point)) & (n > 2))
     shifted = np.ascontiguousarray(((means - means.mean(axis=0))[:, varies] / spread[varies]).T)
     constant = np.zeros((1, d), dtype=np.int64)
     mean = Choice(of_mean(n), constant, constant, constant)

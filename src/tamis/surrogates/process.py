@@ -35,9 +35,9 @@ import numpy as np
 from scipy.linalg import blas, lapack
 from scipy.optimize import minimize
 
-from tamis.surrogates.base import Rows
+from tamis.surrogates.base import Rows, varies
 from tamis.surrogates.covariances import correlation, correlation_and_slope, pulls
-from tamis.surrogates.replicates import Gathered, gather, rounding
+from tamis.surrogates.replicates import Gathered, gather
 from tamis.types import Array, Generator
 
 _LEAST_NOISE = 1e-12  # of the process variance; n times the rounding of the factorisation for n = 1e3
@@ -271,7 +271,7 @@ def estimate(
 ) -> Hyper:
     """Find lengths, variance and (unless given, (n,)) noise by restricted maximum likelihood."""
     n, d = x.shape
-    if np.ptp(y) <= rounding(y):
+    if not varies(y[:, None])[0]:
         return Hyper(np.ones(d), 0.0, np.zeros(n) if noise is None else noise)
     scale = float(y.std())
     y = (y - y.mean()) / scale

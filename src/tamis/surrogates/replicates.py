@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tamis.surrogates.base import Rows, distinct
+from tamis.surrogates.base import Rows, distinct, rounding
 from tamis.types import Array
 
 _EQUAL = 1e-9  # of the spread of the outputs: what equal runs may differ by
@@ -58,8 +58,3 @@ def gather(x: Array, y: Array, noise: Array | None) -> Gathered:
 def apart(one: Array, other: Array, y: Array) -> Array:
     """Say which of some outputs (k,) or (k, m) differ by more than rounding, given all of them, (n,) or (n, m)."""
     return np.asarray(np.abs(one - other) > np.maximum(_EQUAL * np.ptp(y, axis=0), rounding(y)))
-
-
-def rounding(y: Array) -> Array:
-    """Return what outputs (n,) or (n, m) may be wrong by for being written with 53 bits."""
-    return np.asarray(8 * np.spacing(np.abs(y).max(axis=0)))
