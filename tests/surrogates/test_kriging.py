@@ -383,6 +383,15 @@ def test_a_score_needs_three_points_an_input() -> None:
     assert [score.judged for score in scores] == [True, False, False]
 
 
+def test_the_error_is_that_of_points_which_are_no_runs() -> None:
+    # for any seed that a design may have; at the runs themselves the variance is zero
+    for seed in range(3):
+        u = tamis.sobol(64, 2, rng(seed))
+        model = fit_kriging(u, bumps(u), nugget=0.0, rng=rng())
+        error = model.mean(rng(9).random((500, 2)))[:, 0] - bumps(rng(9).random((500, 2)))
+        assert model.score.rmse[0] ** 2 > 0.3 * np.mean(error**2)
+
+
 @pytest.mark.statistical
 def test_bands_of_a_rough_function_hold() -> None:
     # what a smooth function cannot follow is part of the error
