@@ -6,18 +6,18 @@ out instead costs one small determinant (Harville 1974, 10.1093/biomet/61.2.383)
 closed form as long as the noise is estimated as a share of it; where the noise is given, the variance is one
 more unknown.
 
-How the optimum is found: the surface has flat ends (all runs independent; all lengths infinite) and many hills, each a
-story of which inputs act: what a weak input does may be called noise, and once its length is long and the noise large
-no climb leads back. Parts of the runs tell these stories apart badly: chosen on 128 runs, the hill was the wrong one for
-most generators (eight kinks, 500 runs: 17 to 42 log units too low). So climbs begin with all inputs acting
-alike, at four pairs of length and noise, on all runs up to 512; after a few steps the highest goes on alone. Where the
-noise found is next to nothing, the story of exact runs with weak inputs instead of noise is climbed as well. Up to 512
-points nothing depends on the generator. Lengths and noise are bounded: exact data end at the least noise, which also
-keeps the factorisation in range. And log lengths have a weak normal prior, between a fiftieth and a hundred times the range
-of an input: with ten runs the likelihood alone will call an input inert, or all of them, on the strength of one
-unit, and the error bar collapses (Gu, Wang & Berger 2018, 10.1214/17-AOS1648, study such estimates). On Park's
-function with 10 dear and 30 cheap runs at Sobol' points the prior raises the coverage of 95 % intervals
-from 0.5 to 0.75 and lowers the error by a sixth; with 500 runs it changes nothing.
+How the optimum is found: the surface has flat ends (all runs independent; all lengths infinite) and many hills, each
+a story of which inputs act: what a weak input does may be called noise, and once its length is long and the noise
+large no climb leads back. Parts of the runs tell these stories apart badly: chosen on 128 runs, the hill was the
+wrong one for most generators (eight kinks, 500 runs: 17 to 42 log units too low). So climbs begin with all inputs
+acting alike, at four pairs of length and noise, on all runs up to 512; after a few steps the highest goes on alone.
+Where the noise found is next to nothing, the story of exact runs with weak inputs instead of noise is climbed as
+well. Up to 512 points nothing depends on the generator. Lengths and noise are bounded: exact data end at the least
+noise, which also keeps the factorisation in range. And log lengths have a weak normal prior, between a fiftieth and a
+hundred times the range of an input: with ten runs the likelihood alone will call an input inert, or all of them, on
+the strength of one unit, and the error bar collapses (Gu, Wang & Berger 2018, 10.1214/17-AOS1648, study such
+estimates). On Park's function with 10 dear and 30 cheap runs at Sobol' points the prior raises the coverage of 95 %
+intervals from 0.5 to 0.75 and lowers the error by a sixth; with 500 runs it changes nothing.
 
 Everything is expressed with the factor L of the correlation matrix K (noise included) and the orthogonal
 basis Q of L^-1 F, F being the trend at the runs: L^-1 F = Q G, residuals e = (1 - QQ') L^-1 y, weights L^-T e.
