@@ -57,7 +57,9 @@ def test_duplicates_and_negligible_clouds_are_dropped():
     scale = np.array([1.0, 1.0, 1.0, 1.0, 1.0, 0.01])[:, None, None] * np.eye(2)
     draws = np.column_stack([[0.0, -1.0, -2.0, -20.0, -np.inf, -3.0], np.zeros(6), np.arange(6.0)])
     kept, widths, rare = scouting.distinct(mean, scale, draws)
-    assert kept.tolist() == [[0.0, 0.0], [5.0, 0.0], [1.0, 0.0]] and len(widths) == 3  # a narrow one within a wide one
+    assert (
+        kept.tolist() == [[0.0, 0.0], [5.0, 0.0], [1.0, 0.0]] and len(widths) == 3
+    )  # a narrow one within a wide one
     assert rare.tolist() == [[0.0, 0.0], [-2.0, 0.0], [-3.0, 0.0]]
 
 
