@@ -246,7 +246,7 @@ def temper(state: State, plan: Plan, rng: Generator) -> tuple[State, mixture.Mix
     )
     height = height[:, :, 0]
     room = plan.latest - made
-    exponent = _next_exponent(height, state.exponent) if room >= _STAGE else 1.0
+    exponent = _next_exponent(height, state.exponent) if room >= _stage(d) else 1.0
     weight = _weights(height, exponent - state.exponent)
     level = (np.arange(each) + rng.random((groups, 1))) / each
     chosen = np.array([np.searchsorted(np.cumsum(w), at) for w, at in zip(weight, level, strict=True)])
@@ -265,7 +265,8 @@ def temper(state: State, plan: Plan, rng: Generator) -> tuple[State, mixture.Mix
     )
     if np.count_nonzero(weight > 1e-3 * weight.max(axis=1, keepdims=True)) < 2 * (d + 1):
         return state, None
-    some = rng.choice(weight.size, size=min(_HISTORY, weight.size), p=weight.ravel() / groups)
+    effective = int(np.sum(1 / (weight**2).sum(axis=1)))
+    some = rng.choice(weight.size, size=min(_HISTORY, effective), p=weight.ravel() / groups)
     return state, mixture.fit(z.reshape(-1, d)[some], rng)
 
 
@@ -320,7 +321,7 @@ def step(
     if made == state.begun + _BLOCK:
         scale = _scale(d)
     room = (state.adapted if adapting else state.until) - made
-    block = _STAGE if state.exponent < 1 else min(_BLOCK, room)
+    block = _stage(d) if state.exponent < 1 else min(_BLOCK, room)
     kinds: Sequence[Propose | None] = (None, mixture.independent, mixture.local) if q else (None,)
     places, values, accepted = [], [], 0
     for propose in islice(cycle(kinds), block):
@@ -365,6 +366,10 @@ def _extended(state: State, plan: Plan) -> State:
     if made < state.until or until - made < made - state.adapted or plan.mixed(state.trace[state.adapted :]):
         return state
     return replace(state, adapted=made, until=until)
+
+
+def _stage(d: int) -> int:
+    return 3 * max(4, d // 2)
 
 
 def _scale(d: int) -> float:
