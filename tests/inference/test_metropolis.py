@@ -464,7 +464,7 @@ metropolis(
 
 @QUIET
 def test_killed_and_resumed_ends_with_the_same_bytes(tmp_path):
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
 
     def start():
         (tmp_path / "started").unlink(missing_ok=True)

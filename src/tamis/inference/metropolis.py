@@ -50,6 +50,7 @@ from tamis.types import Array, Event, Generator, LogDensity, Progress, silent
 _BLOCK = 50  # steps of one turn of the loop
 _STAGE = 12  # steps at one exponent of the warm-up: every kind four times
 _FIRST = 10  # draws of the prior by every chain, with which the warm-up begins
+_WIDE = 8  # one in so many points that proposals are fitted to is of the warm-up's last stage
 _FRACTION = 0.2  # effective share of the points after the weights of one stage
 _HISTORY = 4096  # points, at most, to which proposals are fitted
 _STARTS = 4000  # points of the prior, at least, that are tried before the likelihood is called zero
@@ -247,7 +248,7 @@ def temper(state: State, plan: Plan, rng: Generator) -> tuple[State, mixture.Mix
     height = height[:, :, 0]
     room = plan.latest - made
     exponent = _next_exponent(height, state.exponent) if room >= _stage(d) else 1.0
-    weight = _weights(height, exponent - state.exponent)
+    weight = _weights(height, exponent - state.exponent if exponent < 1 else 0.0)
     level = (np.arange(each) + rng.random((groups, 1))) / each
     chosen = np.array([np.searchsorted(np.cumsum(w), at) for w, at in zip(weight, level, strict=True)])
     chosen = np.minimum(chosen, weight.shape[1] - 1 - np.argmax(weight[:, ::-1] > 0, axis=1)[:, None])
@@ -272,7 +273,9 @@ def temper(state: State, plan: Plan, rng: Generator) -> tuple[State, mixture.Mix
 
 def _weights(height: Array, increase: float) -> Array:
     """Return weights of the points of each group (groups, n), whose log-likelihoods are given, with sum 1."""
-    weight = np.exp(increase * (height - height.max(axis=1, keepdims=True)))
+    known = np.isfinite(height)
+    fall = np.where(known, height, 0.0) - height.max(axis=1, keepdims=True)
+    weight = np.where(known, np.exp(increase * np.minimum(fall, 0.0)), 0.0)
     return np.asarray(weight / weight.sum(axis=1, keepdims=True))
 
 
@@ -302,7 +305,11 @@ class _Fitted:
             rng = np.random.default_rng(seen)
             points = state.trace[(state.begun + seen) // 2 : seen].reshape(-1, state.z.shape[1])
             some = rng.choice(len(points), size=min(_HISTORY, len(points)), replace=False)
-            self._mixture, self._seen = mixture.fit(points[some], rng), seen
+            hot = state.trace[max(0, state.begun - _stage(state.z.shape[1])) : state.begun]
+            wide = hot.reshape(-1, state.z.shape[1])
+            few = rng.choice(len(wide), size=min(len(some) // _WIDE, len(wide)), replace=False)
+            both = np.concatenate([points[some[len(few) :]], wide[few]])
+            self._mixture, self._seen = mixture.fit(both, rng), seen
         return self._mixture
 
 
