@@ -79,7 +79,13 @@ def print_candidates(results: Results, top: int, *, as_json: bool) -> None:
         for part, c in found:
             names = part.study.space.names
             narrowing = dict(zip(names, map(float, c.narrowing), strict=True))
-            told = {"name": c.name, "conditions": c.label, "gain": c.gain, "error": c.error, "at_least": c.at_least}
+            told = {
+                "name": c.name,
+                "conditions": c.label,
+                "gain": c.gain,
+                "error": c.error,
+                "at_least": c.at_least,
+            }
             said = {"part": part.study.part} if part.study.part else {}
             say(json.dumps({"task": "candidate", **said, **told, "narrowing": narrowing, "failed": c.failed}))
         say(json.dumps({"task": "result", "worries": [vars(worry) for worry in results.worries]}))

@@ -295,7 +295,9 @@ def test_too_few_draws_for_a_sharp_experiment_are_said():
         TamisWarning, match="leaves 1.0 of 200 draws in play.*known to be at least 5.30 and may be far larger"
     ):
         found = expected_gain(normal_posterior(3, 200), [term], n=200, rng=np.random.default_rng(11))
-    assert found.at_least and found.gain == pytest.approx(np.log(200), abs=1e-6)  # the most 200 draws can tell
+    assert found.at_least and found.gain == pytest.approx(
+        np.log(200), abs=1e-6
+    )  # the most 200 draws can tell
 
 
 @pytest.mark.parametrize("noise", [tamis.Known(0.0), Indirect(tamis.Gaussian(0.0))])

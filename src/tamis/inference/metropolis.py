@@ -20,10 +20,16 @@ in 5 dimensions, 35 on the steel contact, 60 on a banana, 80 on two modes. Left 
 calls and gained nothing on any: differences of two past draws as jumps (ter Braak & Vrugt 2008,
 10.1007/s11222-008-9104-9) and walks of random scale.
 
+How chains begin: by a tempered warm-up (`tamis.inference.warmup`), after which they lie wider than the posterior. An
+eighth of the points that proposals are fitted to are of the stage before the last.
+
 Proposals are fitted to the later half of the history, anew for every block of steps, and only during the first half of
-the run. That half is dropped; the second is an ordinary Markov chain with the posterior as its law, whatever happened
-before. Cuts chosen by the effective size of what is left (Chodera 2016, 10.1021/acs.jctc.5b00784) were tried: a chain
-that was fetched late leaves a few draws far off, which hardly lower an effective size but spoil a variance.
+the run, or until as many steps have been made at exponent 1 as before it. These steps are dropped; the rest is an
+ordinary Markov chain with the posterior as its law, whatever happened before. Where the rest has not mixed the run goes
+on as though twice the steps had been asked for: all those made are dropped, proposals are fitted to them once more, and
+as many follow. So a run takes up to `extend` times the draws asked for, and says so if that was not enough. Cuts chosen
+by the effective size of what is left (Chodera 2016, 10.1021/acs.jctc.5b00784) were tried: a chain that was fetched late
+leaves a few draws far off, which hardly lower an effective size but spoil a variance.
 A step of the loop is a block, so that the growing trace is not copied at every step.
 """
 
@@ -38,20 +44,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
 
 from tamis.design import sobol
 from tamis.errors import StudyError, TamisWarning
-from tamis.inference import diagnostics, loop, mixture, scores
+from tamis.inference import diagnostics, loop, mixture, scores, warmup
 from tamis.inference.posterior import Posterior
 from tamis.space import Space
 from tamis.types import Array, Event, Generator, LogDensity, Progress, silent
 
 _BLOCK = 50  # steps of one turn of the loop
-_STAGE = 12  # steps at one exponent of the warm-up: every kind four times
 _FIRST = 10  # draws of the prior by every chain, with which the warm-up begins
 _WIDE = 8  # one in so many points that proposals are fitted to is of the warm-up's last stage
-_FRACTION = 0.2  # effective share of the points after the weights of one stage
 _HISTORY = 4096  # points, at most, to which proposals are fitted
 _STARTS = 4000  # points of the prior, at least, that are tried before the likelihood is called zero
 _STEERING = 3.0, 0.6  # gain of the k-th correction of the scale: the first over k to the power of the second
@@ -77,6 +80,7 @@ class State:
     scale: float  # of the walk, in units of the history's covariance
     corrections: int  # of the scale so far
     calls: int  # of the likelihood, points counted one by one
+    nan: int  # of these, points where it is not a number
     acceptance: Array  # (blocks,)
     scales: Array  # (blocks,)
 
@@ -152,8 +156,8 @@ def metropolis(
     Posterior
         Chains of equally weighted draws, about half of the steps. Its diagnostics hold ``rhat`` and ``ess``
         of every parameter (of the worst group), ``acceptance`` of all steps and ``scale`` of the walk, one value a
-        block of steps, ``burn_in`` (steps dropped), ``steps`` in all and ``likelihood_calls``; with groups also
-        ``group_rhat`` (groups, d).
+        block of steps, ``burn_in`` (steps dropped), ``steps`` in all, ``likelihood_calls`` and ``nan`` (how many of
+        them were not a number); with groups also ``group_rhat`` (groups, d).
     """
     _check(space, chains, draws, groups, start, extend)
     target = scores.target(space, loglike)
@@ -184,7 +188,7 @@ def metropolis(
 
 
 def init(
-    target: LogDensity, shape: tuple[int, int], plan: Plan, first: Array | None, rng: Generator
+    target: scores.Target, shape: tuple[int, int], plan: Plan, first: Array | None, rng: Generator
 ) -> State:
     """Give every chain a place where its likelihood is not zero.
 
@@ -229,6 +233,7 @@ def init(
         scale=_scale(d),
         corrections=0,
         calls=len(places) * chains,
+        nan=target.nan,
         acceptance=none,
         scales=none,
     )
@@ -237,21 +242,18 @@ def init(
 def temper(state: State, plan: Plan, rng: Generator) -> tuple[State, mixture.Mixture | None]:
     """Raise the exponent, weigh the points of the last stage, and begin the next with some of them.
 
-    Also return a mixture fitted to them, where there are enough. Groups have weights of their own.
+    Also return a mixture fitted to them, where there are enough. Groups have weights of their own. The last stage takes
+    points as they are.
     """
     made, (chains, d), groups = len(state.trace), state.z.shape, plan.groups
-    steps, each = made - state.begun, chains // groups
-    z, height = (
-        a.reshape(steps, groups, each, -1).swapaxes(0, 1).reshape(groups, steps * each, -1)
-        for a in (state.trace[state.begun :], state.trace_log_likelihood[state.begun :])
-    )
-    height = height[:, :, 0]
-    room = plan.latest - made
-    exponent = _next_exponent(height, state.exponent) if room >= _stage(d) else 1.0
-    weight = _weights(height, exponent - state.exponent if exponent < 1 else 0.0)
-    level = (np.arange(each) + rng.random((groups, 1))) / each
-    chosen = np.array([np.searchsorted(np.cumsum(w), at) for w, at in zip(weight, level, strict=True)])
-    chosen = np.minimum(chosen, weight.shape[1] - 1 - np.argmax(weight[:, ::-1] > 0, axis=1)[:, None])
+    history = state.trace[state.begun :], state.trace_log_likelihood[state.begun :]
+    z, height = (warmup.by_group(a, groups) for a in history)
+    if plan.latest - made >= warmup.stage(d):
+        exponent = warmup.next_exponent(height, state.exponent)
+    else:
+        exponent = 1.0
+    weight = warmup.weights(height, exponent - state.exponent if exponent < 1 else 0.0)
+    chosen = warmup.chosen(weight, chains // groups, rng)
     adapted, until = plan.edges(made)
     state = replace(
         state,
@@ -264,37 +266,15 @@ def temper(state: State, plan: Plan, rng: Generator) -> tuple[State, mixture.Mix
         scale=_scale(d),
         corrections=0,
     )
-    if np.count_nonzero(weight > 1e-3 * weight.max(axis=1, keepdims=True)) < 2 * (d + 1):
-        return state, None
     effective = int(np.sum(1 / (weight**2).sum(axis=1)))
+    if effective < 2 * (d + 1):
+        return state, None
     some = rng.choice(weight.size, size=min(_HISTORY, effective), p=weight.ravel() / groups)
     return state, mixture.fit(z.reshape(-1, d)[some], rng)
 
 
-def _weights(height: Array, increase: float) -> Array:
-    """Return weights of the points of each group (groups, n), whose log-likelihoods are given, with sum 1."""
-    known = np.isfinite(height)
-    fall = np.where(known, height, 0.0) - height.max(axis=1, keepdims=True)
-    weight = np.where(known, np.exp(increase * np.minimum(fall, 0.0)), 0.0)
-    return np.asarray(weight / weight.sum(axis=1, keepdims=True))
-
-
-def _next_exponent(height: Array, exponent: float) -> float:
-    """Return the exponent at which weights leave the groups, on average, a given share of their effective size."""
-    known = np.isfinite(height).sum(axis=1)
-
-    def excess(log_increase: float) -> float:
-        weight = _weights(height, math.exp(log_increase))
-        return float(np.mean(1 / (weight**2).sum(axis=1) / known)) - _FRACTION
-
-    whole = math.log(1 - exponent)
-    if excess(whole) >= 0:
-        return 1.0
-    return exponent + math.exp(brentq(excess, -690.0, whole, rtol=1e-10))
-
-
 class _Fitted:
-    """The mixture fitted to a history: a function of the trace alone, so that the last one may be kept."""
+    """The mixture fitted to a history: a function of the state alone, so that the last one may be kept."""
 
     def __init__(self) -> None:
         self._seen = -1
@@ -302,19 +282,24 @@ class _Fitted:
     def __call__(self, state: State) -> mixture.Mixture:
         seen = min(len(state.trace), state.adapted)
         if seen != self._seen:
-            rng = np.random.default_rng(seen)
-            points = state.trace[(state.begun + seen) // 2 : seen].reshape(-1, state.z.shape[1])
-            some = rng.choice(len(points), size=min(_HISTORY, len(points)), replace=False)
-            hot = state.trace[max(0, state.begun - _stage(state.z.shape[1])) : state.begun]
-            wide = hot.reshape(-1, state.z.shape[1])
-            few = rng.choice(len(wide), size=min(len(some) // _WIDE, len(wide)), replace=False)
-            both = np.concatenate([points[some[len(few) :]], wide[few]])
-            self._mixture, self._seen = mixture.fit(both, rng), seen
+            rng, d = np.random.default_rng(seen), state.z.shape[1]
+            late = state.trace[(state.begun + seen) // 2 : seen].reshape(-1, d)
+            wide = state.trace[max(0, state.begun - warmup.stage(d)) : state.begun].reshape(-1, d)
+            size = min(_HISTORY, len(late))
+            few = min(size // _WIDE, len(wide))
+            points = [
+                a[rng.choice(len(a), size=k, replace=False)] for a, k in ((late, size - few), (wide, few))
+            ]
+            self._mixture, self._seen = mixture.fit(np.concatenate(points), rng), seen
         return self._mixture
 
 
 def step(
-    state: State, target: LogDensity, plan: Plan, fitted: Callable[[State], mixture.Mixture], rng: Generator
+    state: State,
+    target: scores.Target,
+    plan: Plan,
+    fitted: Callable[[State], mixture.Mixture],
+    rng: Generator,
 ) -> State:
     """Advance all chains by a block of steps, with proposals fitted to what was seen before it."""
     q = None
@@ -328,9 +313,9 @@ def step(
     if made == state.begun + _BLOCK:
         scale = _scale(d)
     room = (state.adapted if adapting else state.until) - made
-    block = _stage(d) if state.exponent < 1 else min(_BLOCK, room)
+    block = warmup.stage(d) if state.exponent < 1 else min(_BLOCK, room)
     kinds: Sequence[Propose | None] = (None, mixture.independent, mixture.local) if q else (None,)
-    places, values, accepted = [], [], 0
+    places, values, accepted, before = [], [], 0, target.nan
     for propose in islice(cycle(kinds), block):
         if q is None or propose is None:  # a walk, in the prior's units where nothing better is known
             noise = rng.standard_normal((chains, d))
@@ -361,6 +346,7 @@ def step(
         scale=scale,
         corrections=corrections,
         calls=state.calls + chains * len(places),
+        nan=state.nan + target.nan - before,
         acceptance=np.append(state.acceptance, accepted / (chains * len(places))),
         scales=np.append(state.scales, scale),
     )
@@ -373,10 +359,6 @@ def _extended(state: State, plan: Plan) -> State:
     if made < state.until or until - made < made - state.adapted or plan.mixed(state.trace[state.adapted :]):
         return state
     return replace(state, adapted=made, until=until)
-
-
-def _stage(d: int) -> int:
-    return 3 * max(4, d // 2)
 
 
 def _scale(d: int) -> float:
@@ -426,6 +408,7 @@ def _posterior(space: Space, state: State, groups: int, draws: int) -> Posterior
     rhat, each = _judged(x, groups)
     worst, ess = rhat.max(axis=0), each.min(axis=0)  # NaN if any group has one
     _warn(worst, ess, draws, len(state.trace), groups)
+    scores.tell_nan(state.nan, state.calls)
     found = {
         "rhat": worst,
         "ess": ess,
@@ -434,6 +417,7 @@ def _posterior(space: Space, state: State, groups: int, draws: int) -> Posterior
         "burn_in": np.array(burn_in, dtype=float),
         "steps": np.array(len(state.trace), dtype=float),
         "likelihood_calls": np.array(state.calls, dtype=float),
+        "nan": np.array(state.nan, dtype=float),
     }
     if groups > 1:
         found["group_rhat"] = rhat
@@ -447,9 +431,7 @@ def _posterior(space: Space, state: State, groups: int, draws: int) -> Posterior
     )
 
 
-def _check(
-    space: Space, chains: int, draws: int, groups: int, start: Array | None, extend: int
-) -> None:
+def _check(space: Space, chains: int, draws: int, groups: int, start: Array | None, extend: int) -> None:
     if chains < 2:
         raise StudyError(f"metropolis needs at least 2 chains, to compare them; found chains = {chains}")
     if draws < 20:
@@ -457,7 +439,9 @@ def _check(
     if groups < 1 or chains % groups:
         raise StudyError(f"{chains} chains cannot be {groups} equal groups; choose a multiple of the groups")
     if extend < 1:
-        raise StudyError(f"the draws are extended to a multiple of themselves, 1 or more; found extend = {extend}")
+        raise StudyError(
+            f"the draws are extended to a multiple of themselves, 1 or more; found extend = {extend}"
+        )
     if start is None:
         return
     if start.shape != (chains, space.dim):
@@ -487,7 +471,7 @@ def _warn(rhat: Array, ess: Array, draws: int, steps: int, groups: int) -> None:
         worries.append(f"the draws are worth {ess.min():.0f} independent ones only")
     where = " in the worst group" if groups > 1 else ""
     warnings.warn(
-        f"{UNMIXED}: {' and '.join(worries)}{where}; raise draws (now {draws}, of which {steps} steps were made), and if that does "
+        f"{UNMIXED}: {' and '.join(worries)}{where} after {steps} steps; raise draws (now {draws}), and if that does "
         "not help look at the noise: errors far below the model's own make a posterior that no chain can enter",
         TamisWarning,
         stacklevel=4,

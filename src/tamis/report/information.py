@@ -144,7 +144,9 @@ def ranking_grid(ranked: Sequence[Candidate], space: Space) -> Grid:
         "Candidates share draws and errors, so that neighbours differ less by chance than their errors say."
     )
     if any(c.at_least for c in ranked):
-        caption += ' "At least": draws are too few to tell how much more, nor which of such candidates is best.'
+        caption += (
+            ' "At least": draws are too few to tell how much more, nor which of such candidates is best.'
+        )
     if len(ranked) > _LISTED:
         caption += f" The best {_LISTED} of {len(ranked)}; the file lists all."
     columns = [*titles, "failed draws"] if failures else titles
