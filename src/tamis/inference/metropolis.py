@@ -354,9 +354,9 @@ def step(
 
 
 def _extended(state: State, plan: Plan) -> State:
-    """Go on where chains have not mixed and the plan allows as many steps more as were kept: all before is dropped."""
+    """Go on where chains have not mixed and the plan leaves room: all steps so far are dropped, as many more follow."""
     made, until = len(state.trace), min(2 * state.until, plan.longest)
-    if made < state.until or until - made < made - state.adapted or plan.mixed(state.trace[state.adapted :]):
+    if made < state.until or until - made < plan.kept or plan.mixed(state.trace[state.adapted :]):
         return state
     return replace(state, adapted=made, until=until)
 

@@ -8,10 +8,10 @@ and 2.2 times. So the likelihood is first raised to an exponent that grows by st
 proposals are fitted to as many of them as the weights are worth. Both problems then end at rhat 1.02.
 
 What a warm-up must not do is end with a narrow cloud: it grows into its tails too slowly for anyone to notice, since
-chains that begin together agree. So the last step, to exponent 1, takes the points as they are, unweighted: chains begin
-wider than the posterior, and their agreement later means something. Some of these points also stay among those that
-proposals are fitted to. Weighted to the last, the variance of a banana (50 chains, 16 seeds) was 0.89 +- 0.01 of what it
-should be; so, 0.98; of chains that began all over the prior, 0.97.
+chains that begin together agree. So the last step, to exponent 1, takes the points as they are, unweighted: chains
+begin wider than the posterior, and their agreement later means something. Some of these points also stay among those
+that proposals are fitted to. Weighted to the last, the variance of a banana (50 chains, 16 seeds) was 0.89 +- 0.01 of
+what it should be; so it is 0.98; of chains that began all over the prior it was 0.97.
 
 Groups of chains that sample posteriors of their own have weights of their own and one exponent.
 """
