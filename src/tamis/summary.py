@@ -85,7 +85,13 @@ def print_candidates(results: Results, top: int, *, as_json: bool) -> None:
         for part, c in found:
             names = part.study.space.names
             narrowing = dict(zip(names, map(float, c.narrowing), strict=True))
-            told = {"name": c.name, "conditions": c.label, "gain": c.gain, "error": c.error}
+            told = {
+                "name": c.name,
+                "conditions": c.label,
+                "gain": c.gain,
+                "error": c.error,
+                "at_least": c.at_least,
+            }
             said = {"part": part.study.part} if part.study.part else {}
             say(json.dumps({"task": "candidate", **said, **told, "narrowing": narrowing, "failed": c.failed}))
         say(json.dumps({"task": "result", "worries": [vars(worry) for worry in results.worries]}))
@@ -95,7 +101,8 @@ def print_candidates(results: Results, top: int, *, as_json: bool) -> None:
         order = sorted(range(len(c.narrowing)), key=lambda i: -c.narrowing[i])[:2]
         most = ", ".join(f"{part.study.space.names[i]} by {c.narrowing[i]:.0%}" for i in order)
         name = f"{c.name} ({part.study.part})" if part.study.part else c.name
-        rows.append((name, c.label, f"{c.gain:.3f} ± {c.error:.3f}", most))
+        gain = f"at least {c.gain:.2f}" if c.at_least else f"{c.gain:.3f} ± {c.error:.3f}"
+        rows.append((name, c.label, gain, most))
     table(("experiment", "conditions", "expected gain [nats]", "narrows most"), rows)
     if left_out:
         say(

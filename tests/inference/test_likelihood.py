@@ -123,3 +123,23 @@ def test_two_specimens_may_share_a_surrogate():
     forwards = [tamis.Emulated(both.subset((name,)), law) for name in ("E1", "E2")]
     found = answers(both, forwards, np.array([[0.1, 0.9]]))
     assert [f.mean[0, 0] for f in found] == pytest.approx([0.3, 2.7])
+
+
+def test_half_an_answer_is_no_number_for_the_sampler_to_tell():
+    """A failed run has likelihood zero, and is told elsewhere."""
+
+    class Half:
+        reads = ("a",)
+
+        def __call__(self, x):
+            mean = np.column_stack([x[:, 0], np.where(x[:, 0] < 0, np.nan, x[:, 0])])
+            mean[x[:, 0] > 1] = np.nan
+            return tamis.types.Gauss(mean, np.zeros_like(mean))
+
+    test = tamis.Experiment(
+        "two", {}, (tamis.Observation(tamis.value("y"), np.array([0.3, 0.3]), tamis.Gaussian(1.0)),)
+    )
+    found = tamis.Likelihood(space(), ((test, Half()),))(
+        np.array([[0.5, 0, 1.0], [-0.5, 0, 1.0], [1.5, 0, 1.0]])
+    )
+    assert np.isfinite(found[0]) and np.isnan(found[1]) and np.isneginf(found[2])

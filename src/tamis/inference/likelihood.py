@@ -243,7 +243,8 @@ def _through_store(terms: Sequence[Direct], points: Sequence[Array]) -> list[Arr
 class Likelihood:
     """The log density of all measurements at each of n points of a space.
 
-    A failed run has likelihood zero.
+    A failed run, which has no answer to an experiment, has likelihood zero. Where some of the numbers of an answer are
+    missing the likelihood is not a number, for the sampler to tell.
     """
 
     space: Space
@@ -252,14 +253,17 @@ class Likelihood:
     def __call__(self, x: Array) -> Array:
         """Map (n, d) points to (n,) log-likelihoods."""
         theta = {name: x[:, i] for i, name in enumerate(self.space.names)}
-        total = np.zeros(len(x))
+        total, failed, partly = np.zeros(len(x)), np.zeros(len(x), dtype=bool), np.zeros(len(x), dtype=bool)
         for (experiment, _), model in zip(self.terms, self.answers(x), strict=True):
+            missing = np.isnan(model.mean)
+            failed |= missing.all(axis=1)
+            partly |= missing.any(axis=1)
             for observation, part in zip(experiment.observations, experiment.parts(), strict=True):
                 mine = some(model, part)
                 total += observation.noise.loglike(
                     np.atleast_2d(observation.y), mine, theta, observation.coord
                 )
-        return np.where(np.isnan(total), -np.inf, total)
+        return np.where(failed, -np.inf, np.where(partly, np.nan, total))
 
     def answers(self, x: Array) -> list[Gauss]:
         """Return every experiment's model answers."""

@@ -20,10 +20,16 @@ in 5 dimensions, 35 on the steel contact, 60 on a banana, 80 on two modes. Left 
 calls and gained nothing on any: differences of two past draws as jumps (ter Braak & Vrugt 2008,
 10.1007/s11222-008-9104-9) and walks of random scale.
 
+How chains begin: by a tempered warm-up (`tamis.inference.warmup`), after which they lie wider than the posterior. An
+eighth of the points that proposals are fitted to are of the stage before the last.
+
 Proposals are fitted to the later half of the history, anew for every block of steps, and only during the first half of
-the run. That half is dropped; the second is an ordinary Markov chain with the posterior as its law, whatever happened
-before. Cuts chosen by the effective size of what is left (Chodera 2016, 10.1021/acs.jctc.5b00784) were tried: a chain
-that was fetched late leaves a few draws far off, which hardly lower an effective size but spoil a variance.
+the run, or until as many steps have been made at exponent 1 as before it. These steps are dropped; the rest is an
+ordinary Markov chain with the posterior as its law, whatever happened before. Where the rest has not mixed the run goes
+on as though twice the steps had been asked for: all those made are dropped, proposals are fitted to them once more, and
+as many follow. So a run takes up to `extend` times the draws asked for, and says so if that was not enough. Cuts chosen
+by the effective size of what is left (Chodera 2016, 10.1021/acs.jctc.5b00784) were tried: a chain that was fetched late
+leaves a few draws far off, which hardly lower an effective size but spoil a variance.
 A step of the loop is a block, so that the growing trace is not copied at every step.
 """
 
@@ -32,7 +38,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
@@ -42,15 +48,18 @@ import numpy as np
 from tamis.blas import one_thread
 from tamis.design import sobol
 from tamis.errors import StudyError, TamisWarning
-from tamis.inference import diagnostics, loop, mixture, scores
+from tamis.inference import diagnostics, loop, mixture, scores, warmup
 from tamis.inference.posterior import Posterior
 from tamis.space import Space
 from tamis.types import Array, Event, Generator, LogDensity, Progress, silent
 
 _BLOCK = 50  # steps of one turn of the loop
+_FIRST = 10  # draws of the prior by every chain, with which the warm-up begins
+_WIDE = 8  # one in so many points that proposals are fitted to is of the warm-up's last stage
 _HISTORY = 4096  # points, at most, to which proposals are fitted
 _STARTS = 4000  # points of the prior, at least, that are tried before the likelihood is called zero
 _STEERING = 3.0, 0.6  # gain of the k-th correction of the scale: the first over k to the power of the second
+_ODD = 0.05  # share of the groups that need not have mixed for a run to end
 _RHAT, _ESS = 1.05, 100.0  # beyond which the user is told
 UNMIXED = "the sampler did not mix"  # how that begins
 
@@ -65,11 +74,41 @@ class State:
     log_likelihood: Array  # (chains,)
     trace: Array  # (steps, chains, d)
     trace_log_likelihood: Array  # (steps, chains)
+    exponent: float  # of the likelihood, 1 when the warm-up is over
+    begun: int  # step at which this exponent began
+    adapted: int  # step after which proposals stay as they are
+    until: int  # step at which the run ends, if the chains have mixed by then
     scale: float  # of the walk, in units of the history's covariance
     corrections: int  # of the scale so far
     calls: int  # of the likelihood, points counted one by one
+    nan: int  # of these, points where it is not a number
     acceptance: Array  # (blocks,)
     scales: Array  # (blocks,)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long a run may be, and who says whether it has been long enough."""
+
+    draws: int
+    longest: int
+    groups: int
+    mixed: Callable[[Array], bool]  # of the steps kept, (steps, chains, d)
+
+    @property
+    def kept(self) -> int:
+        """Steps kept, at least: half of those asked for, the first half being dropped in whole blocks."""
+        return self.draws - (self.draws // (2 * _BLOCK) * _BLOCK or self.draws // 2)
+
+    @property
+    def latest(self) -> int:
+        """Step at which the warm-up ends in any case."""
+        return (self.longest - self.kept) // 2
+
+    def edges(self, begun: int) -> tuple[int, int]:
+        """Return the step after which proposals stay, and the last, if the warm-up took so many steps."""
+        adapted = max(self.draws - self.kept, 2 * begun)
+        return adapted, adapted + self.kept
 
 
 @one_thread
@@ -84,6 +123,7 @@ def metropolis(
     progress: Progress | None = None,
     start: Array | None = None,
     groups: int = 1,
+    extend: int = 4,
 ) -> Posterior:
     """Sample a posterior with many chains.
 
@@ -106,20 +146,22 @@ def metropolis(
     progress
         Told after every block of steps.
     start
-        Physical points (chains, d) where the chains begin. Default: spread over the prior.
+        Physical points (chains, d) where the chains begin. Default: where a short tempered run from the prior leads.
     groups
         The chains are so many equal consecutive blocks, each of which samples a posterior of its own. All shape the
         proposals together.
+    extend
+        Chains that have not mixed go on, to at most so many times the draws asked for.
 
     Returns
     -------
     Posterior
-        Chains of equally weighted draws, at least half of the steps. Its diagnostics hold ``rhat`` and ``ess``
+        Chains of equally weighted draws, about half of the steps. Its diagnostics hold ``rhat`` and ``ess``
         of every parameter (of the worst group), ``acceptance`` of all steps and ``scale`` of the walk, one value a
-        block of steps, ``burn_in`` (steps dropped) and ``likelihood_calls``; with groups also ``group_rhat``
-        (groups, d).
+        block of steps, ``burn_in`` (steps dropped), ``steps`` in all, ``likelihood_calls`` and ``nan`` (how many of
+        them were not a number); with groups also ``group_rhat`` (groups, d).
     """
-    _check(space, chains, draws, groups, start)
+    _check(space, chains, draws, groups, start, extend)
     target = scores.target(space, loglike)
     corners = space.from_unit(np.array([[0.1], [0.5], [0.9]]) * np.ones(space.dim))
     tag = {
@@ -127,95 +169,157 @@ def metropolis(
         "names": space.names,
         "prior": corners,
         "correlation": np.empty(0) if space.correlation is None else space.correlation,
-        "settings": (chains, draws, groups),
+        "settings": (chains, draws, groups, extend),
         "start": np.empty(0) if start is None else start,
     }
     first = None if start is None else scores.from_unit(space.to_unit(start))
     tell = progress or silent
-    fitted = _Fitted(draws)
+    plan = Plan(draws, extend * draws, groups, lambda kept: _enough(*_judged(_chains(space, kept), groups)))
+    fitted = _Fitted()
     state = loop.run(
         State,
-        lambda generator: init(target, (chains, space.dim), groups, first, generator),
-        lambda last, generator: step(last, target, draws, fitted, generator),
-        lambda last: len(last.trace) == draws,
+        lambda generator: init(target, (chains, space.dim), plan, first, generator),
+        lambda last, generator: step(last, target, plan, fitted, generator),
+        lambda last: len(last.trace) == last.until,
         rng=rng,
         tag=tag,
-        report=lambda last: tell(_event(last, draws)),
+        report=lambda last: tell(_event(last)),
         checkpoint=checkpoint,
     )
-    return _posterior(space, state, groups)
+    return _posterior(space, state, groups, draws)
 
 
 def init(
-    target: LogDensity, shape: tuple[int, int], groups: int, first: Array | None, rng: Generator
+    target: scores.Target, shape: tuple[int, int], plan: Plan, first: Array | None, rng: Generator
 ) -> State:
     """Give every chain a place where its likelihood is not zero.
 
     The first points tried are those given, then the prior's; a chain that finds none begins with another of its group.
+    Without given points some draws of the prior are the chains' first steps, from which the warm-up goes on.
     """
     chains, d = shape
-    z = scores.from_unit(sobol(chains, d, rng)) if first is None else first
-    log_likelihood = target(z)
-    tried = 1
-    while not np.isfinite(log_likelihood).all() and tried * chains // groups < _STARTS:
-        new = scores.from_unit(sobol(chains, d, rng))
-        found, lost = target(new), ~np.isfinite(log_likelihood)
-        z, log_likelihood = np.where(lost[:, None], new, z), np.where(lost, found, log_likelihood)
-        tried += 1
-    for mine in np.split(np.arange(chains), groups):
+    least = 1 if first is not None else min(_FIRST, plan.latest)
+    places = [scores.from_unit(sobol(chains, d, rng)) if first is None else first]
+    values = [target(places[0])]
+    while len(places) < least or (
+        not np.isfinite(values).any(axis=0).all() and len(places) * chains // plan.groups < _STARTS
+    ):
+        places.append(scores.from_unit(sobol(chains, d, rng)))
+        values.append(target(places[-1]))
+    order = np.argsort(~np.isfinite(values), axis=0, kind="stable")[:least]
+    trace = np.take_along_axis(np.array(places), order[:, :, None], axis=0)
+    heights = np.take_along_axis(np.array(values), order, axis=0)
+    z, log_likelihood = trace[0].copy(), heights[0].copy()
+    for mine in np.split(np.arange(chains), plan.groups):
         good = mine[np.isfinite(log_likelihood[mine])]
         if len(good) == 0:
             raise StudyError(
-                f"the likelihood is zero at all {tried * len(mine)} points where chains were to start; "
+                f"the likelihood is zero at all {len(places) * len(mine)} points where chains were to start; "
                 "check the model's failures, widen the noise or give start points"
             )
         lost = mine[~np.isfinite(log_likelihood[mine])]
         twin = rng.choice(good, size=len(lost))
         z[lost], log_likelihood[lost] = z[twin], log_likelihood[twin]
+    kept = slice(0 if first is None else least, None)
+    adapted, until = plan.edges(0)
     none = np.empty(0)
     return State(
         z=z,
         log_likelihood=log_likelihood,
-        trace=np.empty((0, chains, d)),
-        trace_log_likelihood=np.empty((0, chains)),
+        trace=trace[kept],
+        trace_log_likelihood=heights[kept],
+        exponent=0.0 if first is None else 1.0,
+        begun=0,
+        adapted=adapted,
+        until=until,
         scale=_scale(d),
         corrections=0,
-        calls=tried * chains,
+        calls=len(places) * chains,
+        nan=target.nan,
         acceptance=none,
         scales=none,
     )
 
 
+def temper(state: State, plan: Plan, rng: Generator) -> tuple[State, mixture.Mixture | None]:
+    """Raise the exponent, weigh the points of the last stage, and begin the next with some of them.
+
+    Also return a mixture fitted to them, where there are enough. Groups have weights of their own. The last stage takes
+    points as they are.
+    """
+    made, (chains, d), groups = len(state.trace), state.z.shape, plan.groups
+    history = state.trace[state.begun :], state.trace_log_likelihood[state.begun :]
+    z, height = (warmup.by_group(a, groups) for a in history)
+    if plan.latest - made >= warmup.stage(d):
+        exponent = warmup.next_exponent(height, state.exponent)
+    else:
+        exponent = 1.0
+    weight = warmup.weights(height, exponent - state.exponent if exponent < 1 else 0.0)
+    chosen = warmup.chosen(weight, chains // groups, rng)
+    adapted, until = plan.edges(made)
+    state = replace(
+        state,
+        z=np.take_along_axis(z, chosen[:, :, None], axis=1).reshape(chains, d),
+        log_likelihood=np.take_along_axis(height, chosen, axis=1).ravel(),
+        exponent=exponent,
+        begun=made,
+        adapted=adapted,
+        until=until,
+        scale=_scale(d),
+        corrections=0,
+    )
+    effective = int(np.sum(1 / (weight**2).sum(axis=1)))
+    if effective < 2 * (d + 1):
+        return state, None
+    some = rng.choice(weight.size, size=min(_HISTORY, effective), p=weight.ravel() / groups)
+    return state, mixture.fit(z.reshape(-1, d)[some], rng)
+
+
 class _Fitted:
-    """The mixture fitted to a history: a function of the trace alone, so that the last one may be kept."""
+    """The mixture fitted to a history: a function of the state alone, so that the last one may be kept."""
 
-    def __init__(self, draws: int) -> None:
-        self._last = adapting(draws)
-        self._seen = 0
+    def __init__(self) -> None:
+        self._seen = -1
 
-    def __call__(self, trace: Array) -> mixture.Mixture:
-        seen = min(len(trace), self._last)
+    def __call__(self, state: State) -> mixture.Mixture:
+        seen = min(len(state.trace), state.adapted)
         if seen != self._seen:
-            rng = np.random.default_rng(seen)
-            points = trace[seen // 2 : seen].reshape(-1, trace.shape[2])
-            some = rng.choice(len(points), size=min(_HISTORY, len(points)), replace=False)
-            self._mixture, self._seen = mixture.fit(points[some], rng), seen
+            rng, d = np.random.default_rng(seen), state.z.shape[1]
+            late = state.trace[(state.begun + seen) // 2 : seen].reshape(-1, d)
+            wide = state.trace[max(0, state.begun - warmup.stage(d)) : state.begun].reshape(-1, d)
+            size = min(_HISTORY, len(late))
+            few = min(size // _WIDE, len(wide))
+            points = [
+                a[rng.choice(len(a), size=k, replace=False)] for a, k in ((late, size - few), (wide, few))
+            ]
+            self._mixture, self._seen = mixture.fit(np.concatenate(points), rng), seen
         return self._mixture
 
 
 def step(
-    state: State, target: LogDensity, draws: int, fitted: Callable[[Array], mixture.Mixture], rng: Generator
+    state: State,
+    target: scores.Target,
+    plan: Plan,
+    fitted: Callable[[State], mixture.Mixture],
+    rng: Generator,
 ) -> State:
     """Advance all chains by a block of steps, with proposals fitted to what was seen before it."""
+    q = None
+    if state.exponent < 1:
+        state, q = temper(state, plan, rng)
+    elif len(state.trace) > state.begun:
+        q = fitted(state)
     made, (chains, d) = len(state.trace), state.z.shape
+    adapting = made < state.adapted
     z, log_likelihood, scale, corrections = state.z, state.log_likelihood, state.scale, state.corrections
-    q = fitted(state.trace) if made else None
-    if made == _BLOCK:
+    if made == state.begun + _BLOCK:
         scale = _scale(d)
+    room = (state.adapted if adapting else state.until) - made
+    block = warmup.stage(d) if state.exponent < 1 else min(_BLOCK, room)
     kinds: Sequence[Propose | None] = (None, mixture.independent, mixture.local) if q else (None,)
-    places, values, accepted = [], [], 0
-    for propose in islice(cycle(kinds), min(_BLOCK, draws - made)):
-        if q is None or propose is None:  # a walk, in the prior's units at first
+    places, values, accepted, before = [], [], 0, target.nan
+    for propose in islice(cycle(kinds), block):
+        if q is None or propose is None:  # a walk, in the prior's units where nothing better is known
             noise = rng.standard_normal((chains, d))
             to = z + scale * (noise if q is None else np.einsum("ij,nj->ni", q.root, noise))
             ratio = np.zeros(chains)
@@ -224,17 +328,19 @@ def step(
             density = mixture.log_density(q, np.concatenate([z, to]))
             ratio = density[:chains] - density[chains:]
         found = target(to)
-        gain = found - log_likelihood + scores.log_prior(to) - scores.log_prior(z) + ratio
+        rise = state.exponent * (found - log_likelihood)
+        gain = rise + scores.log_prior(to) - scores.log_prior(z) + ratio
         taken = -rng.standard_exponential(chains) < gain
         z, log_likelihood = np.where(taken[:, None], to, z), np.where(taken, found, log_likelihood)
         accepted += int(taken.sum())
-        if propose is None and made < adapting(draws):
+        if propose is None and adapting:
             corrections += 1
             rate = _STEERING[0] / corrections ** _STEERING[1]
             scale *= math.exp(rate * (float(taken.mean()) - _optimal(d)))
         places.append(z)
         values.append(log_likelihood)
-    return State(
+    moved = replace(
+        state,
         z=z,
         log_likelihood=log_likelihood,
         trace=np.concatenate([state.trace, places]),
@@ -242,14 +348,19 @@ def step(
         scale=scale,
         corrections=corrections,
         calls=state.calls + chains * len(places),
+        nan=state.nan + target.nan - before,
         acceptance=np.append(state.acceptance, accepted / (chains * len(places))),
         scales=np.append(state.scales, scale),
     )
+    return _extended(moved, plan)
 
 
-def adapting(draws: int) -> int:
-    """Return the number of steps in which proposals are fitted, all dropped: half of them, in whole blocks."""
-    return draws // (2 * _BLOCK) * _BLOCK or draws // 2
+def _extended(state: State, plan: Plan) -> State:
+    """Go on where chains have not mixed and the plan leaves room: all steps so far are dropped, as many more follow."""
+    made, until = len(state.trace), min(2 * state.until, plan.longest)
+    if made < state.until or until - made < plan.kept or plan.mixed(state.trace[state.adapted :]):
+        return state
+    return replace(state, adapted=made, until=until)
 
 
 def _scale(d: int) -> float:
@@ -268,30 +379,47 @@ def _optimal(d: int) -> float:
     return 0.234 + 0.206 / d
 
 
-def _event(state: State, draws: int) -> Event:
+def _event(state: State) -> Event:
     info: dict[str, Any] = {"likelihood calls": state.calls}
     if len(state.acceptance):
         info["acceptance"] = float(state.acceptance[-1])
-    return Event("posterior", len(state.trace), draws, info)
+    return Event("posterior", len(state.trace), state.until, info)
 
 
-def _posterior(space: Space, state: State, groups: int) -> Posterior:
-    z = state.trace.swapaxes(0, 1)
-    burn_in = adapting(len(state.trace))
-    kept = z[:, burn_in:]
-    x = scores.physical(space, kept.reshape(-1, z.shape[2])).reshape(kept.shape)
+def _chains(space: Space, kept: Array) -> Array:
+    """Return the physical points of steps (steps, chains, d) as chains (chains, steps, d)."""
+    z = kept.swapaxes(0, 1)
+    return scores.physical(space, z.reshape(-1, z.shape[2])).reshape(z.shape)
+
+
+def _judged(x: Array, groups: int) -> tuple[Array, Array]:
+    """Return rhat and effective draws of every group and parameter, (groups, d)."""
     blocks = np.split(x, groups)
-    rhat = np.array([diagnostics.rhat(block) for block in blocks])
-    ess = np.min([diagnostics.ess(block) for block in blocks], axis=0)
-    worst = rhat.max(axis=0)  # NaN if any group has one
-    _warn(worst, ess, len(state.trace), groups)
+    return np.array([diagnostics.rhat(b) for b in blocks]), np.array([diagnostics.ess(b) for b in blocks])
+
+
+def _enough(rhat: Array, ess: Array) -> bool:
+    """Say whether all groups have mixed but for the worst twentieth."""
+    bad = np.sum([not mixed(r, e) for r, e in zip(rhat, ess, strict=True)])
+    return bool(bad <= _ODD * len(rhat))
+
+
+def _posterior(space: Space, state: State, groups: int, draws: int) -> Posterior:
+    burn_in = state.adapted
+    x = _chains(space, state.trace[burn_in:])
+    rhat, each = _judged(x, groups)
+    worst, ess = rhat.max(axis=0), each.min(axis=0)  # NaN if any group has one
+    _warn(worst, ess, draws, len(state.trace), groups)
+    scores.tell_nan(state.nan, state.calls)
     found = {
         "rhat": worst,
         "ess": ess,
         "acceptance": state.acceptance,
         "scale": state.scales,
         "burn_in": np.array(burn_in, dtype=float),
+        "steps": np.array(len(state.trace), dtype=float),
         "likelihood_calls": np.array(state.calls, dtype=float),
+        "nan": np.array(state.nan, dtype=float),
     }
     if groups > 1:
         found["group_rhat"] = rhat
@@ -305,13 +433,17 @@ def _posterior(space: Space, state: State, groups: int) -> Posterior:
     )
 
 
-def _check(space: Space, chains: int, draws: int, groups: int, start: Array | None) -> None:
+def _check(space: Space, chains: int, draws: int, groups: int, start: Array | None, extend: int) -> None:
     if chains < 2:
         raise StudyError(f"metropolis needs at least 2 chains, to compare them; found chains = {chains}")
     if draws < 20:
         raise StudyError(f"metropolis needs at least 20 steps a chain; found draws = {draws}")
     if groups < 1 or chains % groups:
         raise StudyError(f"{chains} chains cannot be {groups} equal groups; choose a multiple of the groups")
+    if extend < 1:
+        raise StudyError(
+            f"the draws are extended to a multiple of themselves, 1 or more; found extend = {extend}"
+        )
     if start is None:
         return
     if start.shape != (chains, space.dim):
@@ -330,7 +462,7 @@ def mixed(rhat: Array, ess: Array) -> bool:
     return bool(rhat.max() <= _RHAT and ess.min() >= _ESS)  # not where one is NaN: nothing has moved
 
 
-def _warn(rhat: Array, ess: Array, draws: int, groups: int) -> None:
+def _warn(rhat: Array, ess: Array, draws: int, steps: int, groups: int) -> None:
     """Tell the user of what makes the result doubtful."""
     if mixed(rhat, ess):
         return
@@ -341,7 +473,7 @@ def _warn(rhat: Array, ess: Array, draws: int, groups: int) -> None:
         worries.append(f"the draws are worth {ess.min():.0f} independent ones only")
     where = " in the worst group" if groups > 1 else ""
     warnings.warn(
-        f"{UNMIXED}: {' and '.join(worries)}{where}; raise draws (now {draws}), and if that does "
+        f"{UNMIXED}: {' and '.join(worries)}{where} after {steps} steps; raise draws (now {draws}), and if that does "
         "not help look at the noise: errors far below the model's own make a posterior that no chain can enter",
         TamisWarning,
         stacklevel=4,

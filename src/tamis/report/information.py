@@ -105,10 +105,17 @@ def candidate_title(candidate: Candidate) -> str:
     return candidate.name if said else f"{candidate.name}, {readable(candidate.label)}"
 
 
+def gained(candidate: Candidate) -> str:
+    """Write an expected gain with its error, or as the bound that it is."""
+    if candidate.at_least:
+        return f"at least {candidate.gain:.2f}"
+    return with_error(candidate.gain, candidate.error)
+
+
 def advice(ranked: Sequence[Candidate], space: Space) -> str:
     """Say in a sentence which experiment is best and what it is good for."""
     best = ranked[0]
-    text = f"Best: {candidate_title(best)}. It is expected to add {with_error(best.gain, best.error)} nats"
+    text = f"Best: {candidate_title(best)}. It is expected to add {gained(best)} nats"
     told = _narrowed(best, space)
     if told:
         falls = " and ".join(f"of {name} by {percent(share)}" for name, share in told)
@@ -129,13 +136,17 @@ def ranking_grid(ranked: Sequence[Candidate], space: Space) -> Grid:
     shown = []
     for k, c in enumerate(ranked[:_LISTED], start=1):
         told = ", ".join(f"{name} {percent(share)}" for name, share in _narrowed(c, space)) or "none"
-        row = [count(k), c.name, readable(c.label), Cell(with_error(c.gain, c.error), c.gain), told]
+        row = [count(k), c.name, readable(c.label), Cell(gained(c), c.gain), told]
         shown.append([*row, count(c.failed)] if failures else row)
     titles = ["rank", "experiment", "conditions", "expected gain [nat]", "narrowed most"]
     caption = (
         "Expected information gain, ± its standard error; 1 nat leaves about a third of the plausible volume. "
         "Candidates share draws and errors, so that neighbours differ less by chance than their errors say."
     )
+    if any(c.at_least for c in ranked):
+        caption += (
+            ' "At least": draws are too few to tell how much more, nor which of such candidates is best.'
+        )
     if len(ranked) > _LISTED:
         caption += f" The best {_LISTED} of {len(ranked)}; the file lists all."
     columns = [*titles, "failed draws"] if failures else titles
@@ -145,9 +156,9 @@ def ranking_grid(ranked: Sequence[Candidate], space: Space) -> Grid:
 
 def candidate_numbers(candidates: Sequence[Candidate], space: Space) -> Table:
     """Return every figure of possible experiments, a row each."""
-    columns = ("experiment", "conditions", "along", "x", "gain", "error", "failed")
+    columns = ("experiment", "conditions", "along", "x", "gain", "error", "at least", "failed")
     rows = tuple(
-        (c.name, c.label, c.xlabel, c.x, c.gain, c.error, c.failed, *map(float, c.narrowing))
+        (c.name, c.label, c.xlabel, c.x, c.gain, c.error, c.at_least, c.failed, *map(float, c.narrowing))
         for c in candidates
     )
     return Table((*columns, *(f"narrowing {name}" for name in space.names)), rows)

@@ -166,6 +166,7 @@ class Candidate:
     error: float  # standard error of that
     failed: int  # draws at which there was no answer
     narrowing: Array  # (d,) expected share by which each parameter's standard deviation falls
+    at_least: bool = False  # the gain is a lower bound
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,7 @@ def run_next(context: Context) -> None:
                 error=found.error,
                 failed=found.failed,
                 narrowing=found.narrowing[: study.space.dim],
+                at_least=found.at_least,
             )
         )
     context.progress(Event("next", len(asked), len(asked)))

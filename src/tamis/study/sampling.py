@@ -91,6 +91,8 @@ def _sample(context: Context, likelihood: Likelihood | EmulatedLikelihood, check
     if sampler.method == "tmcmc":
         return tmcmc(study.space, likelihood, n=sampler.n, sweeps=sampler.sweeps, **common)
     if sampler.method == "metropolis":
+        if stored_runs(study) is not None:  # where every point is a run, no more are made than were asked for
+            common["extend"] = 1
         return metropolis(study.space, likelihood, chains=sampler.chains, draws=sampler.draws, **common)
     assert isinstance(likelihood, EmulatedLikelihood)
     sizes: Any = {"trajectories": sampler.trajectories, "draws": sampler.draws}
