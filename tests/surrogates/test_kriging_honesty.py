@@ -1,4 +1,4 @@
-"""Kriging where it could claim too much: pure noise, rough functions, hills of the likelihood that are not the highest."""
+"""Kriging where it could claim too much: pure noise, rough functions, lesser hills of the likelihood."""
 
 from __future__ import annotations
 
