@@ -13,8 +13,8 @@ error, and a design may have missed them.
 And the lengths were fitted to it. With many inputs and few runs some lengths follow the runs' own chance: of 60 runs
 of pure noise in 20 inputs 0.4 of the variance is "explained" although each is left out. Lengths have to be found
 again without the runs that they are judged by. That is done in five parts where there are fewer than 30 points for
-each input; the ratio of held-out errors to what the process expects there, over the same ratio of the left-out errors
-that this fit claims, is the optimism. With more points it is one within what can be told.
+each input, or than 100 in all; the ratio of held-out errors to what the process expects there, over the same ratio of
+the left-out errors that this fit claims, is the optimism. With more points it is one within what can be told.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from tamis.types import Array
 
 _FOLDS = 5
 _ENOUGH = 30  # points for each input beyond which lengths are not found again
+_FEW = 100  # points below which they are, whatever the number of inputs
 _MOST = 10.0  # factor that runs left out can tell
 
 
@@ -47,7 +48,7 @@ def refitted(kernel: str, x: Array, basis: Array, y: Array, noise: Array | None)
     """Fit without a fifth of the points each: return the optimism, and whether the mean predicts them as well."""
     first, point = distinct(x)
     n, d = len(first), x.shape[1]
-    if n >= _ENOUGH * d or n < 2 * _FOLDS:
+    if n >= max(_ENOUGH * d, _FEW) or n < 2 * _FOLDS:
         return 1.0, False
     part = np.random.default_rng(0).permutation(n)[point] % _FOLDS
     held, claimed, about = np.zeros(2), np.zeros(2), 0.0  # squared errors and what was expected of them
