@@ -20,7 +20,8 @@ from tamis.cli import main
 from tamis.errors import StudyError
 from tamis.keys import run_key
 from tamis.simulation import Port, find
-from tamis.store import Run, RunStore, failure_groups, paths
+from tamis.store import Files, Run, RunStore, failure_groups
+from tests.shelf import spots
 from tests.spring import POINTS, STUDY, run_all, write, write_study
 
 
@@ -106,8 +107,7 @@ def test_export_chooses_refuses_and_leaves_nothing_half_done(folder, spring):
         export(store, folder / "new", simulator="model.py:sprin")
     with pytest.raises(StudyError, match="no such run"):
         export(store, folder / "new", status="timeout")
-    path = paths(store.root, store.runs(status="done")[0].key)[0]
-    path.write_bytes(path.read_bytes()[:100])
+    spots(store.root)[store.runs(status="done")[0].key].flip(100)
     with pytest.raises(StudyError, match="damaged"):
         export(store, folder / "new")
     assert not (folder / "new").exists() and not list(folder.glob(".new*"))
@@ -116,7 +116,7 @@ def test_export_chooses_refuses_and_leaves_nothing_half_done(folder, spring):
 def test_an_index_cannot_make_export_write_elsewhere(tmp_path):
     store = RunStore(tmp_path / "runs")
     with store.lock():
-        store.record(Run("../../evil", "s", "1", {}, "failed", 0.0), 1)
+        store.record(Run("../../evil", "s", "1", {}, "failed", 0.0), Files(1, 0))
     with pytest.raises(StudyError, match="expected the key of a run"):
         export(store, tmp_path / "out")
 
@@ -333,14 +333,19 @@ def test_status_of_ten_thousand_runs_takes_less_than_a_second(folder, spring):
 
 
 def test_the_store_can_be_read_without_tamis(folder, spring):
+    import io
     import sqlite3
 
     run_all(spring, POINTS, folder / "runs").close()
     db = sqlite3.connect("runs/runs.sqlite")
-    found = db.execute("SELECT key, inputs FROM runs WHERE status = 'done'").fetchall()
+    found = db.execute(
+        "SELECT key, inputs, segment, offset, bytes FROM runs WHERE status = 'done'"
+    ).fetchall()
     db.close()
-    for key, inputs in found:
-        arrays = np.load(f"runs/{key[:2]}/{key}.npz")
+    for _, inputs, segment, offset, size in found:
+        with open(f"runs/segments/{segment:06}.tar", "rb") as file:
+            file.seek(offset)
+            arrays = np.load(io.BytesIO(file.read(size)))
         assert arrays["peak"] == json.loads(inputs)["force"] / json.loads(inputs)["k"]
         arrays.close()
     assert len(found) == 8

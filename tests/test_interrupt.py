@@ -17,6 +17,7 @@ import tamis.campaign
 from tamis.campaign import evaluate
 from tamis.simulation import find
 from tamis.store import RunStore
+from tests.shelf import contents, spots
 
 MODELS = Path(__file__).parent / "models"
 LINE = find("plain.py:line", MODELS)
@@ -56,7 +57,7 @@ def family(folder: Path) -> list[str]:
 
 
 def finished(folder: Path) -> int:
-    return len(list(folder.glob("runs/*/*.npz")))
+    return len(spots(folder / "runs"))
 
 
 @contextmanager
@@ -91,10 +92,6 @@ def stop(process: subprocess.Popen[str], how: signal.Signals) -> str:
     assert process.returncode == -how, said
     assert time.monotonic() - start < 3.0  # the runs are not waited for; an idle machine needs 0.2 s
     return said
-
-
-def contents(root: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*.npz*")}
 
 
 def test_a_campaign_stopped_again_and_again_ends_with_the_same_bytes(tmp_path):

@@ -40,7 +40,7 @@ from tamis.errors import SimulationError, StudyError, nearest
 from tamis.keys import filled
 from tamis.pool import Workers
 from tamis.simulation import Port, Simulator
-from tamis.store import Run, RunStore
+from tamis.store import Run, paths, read_arrays
 from tamis.types import Inputs, Outputs, Value
 from tamis.worker import Job
 
@@ -144,7 +144,7 @@ class Crew:
             record = Run("request", simulator.name, simulator.version, inputs, "done", 0.0)
             ((run, _),) = workers.perform([Job(simulator.address, folder, record, inputs)], timeout)
             if run.status == "done":
-                return RunStore(folder).outputs(run.key, list(simulator.outputs))
+                return read_arrays(paths(folder, run.key)[0], list(simulator.outputs))
             shutil.rmtree(folder, ignore_errors=True)
             raise (SimulationError if run.status == "failed" else ChildProcessError)(run.error)
         finally:
