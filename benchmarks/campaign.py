@@ -3,15 +3,22 @@
 Run it alone on an idle machine: ``python benchmarks/campaign.py [runs]``. Targets: 10 000 trivial runs at 5 ms each
 with two workers, at 10 ms on two Dask workers, with flat memory; `tamis status` of them within 1 s; a store of
 100 000 runs opens within 1 s and one run is found in it within 5 ms.
+
+``--million [runs]`` fills a store with small runs through its own API and asks it what people ask. Targets for a million:
+opened within 1 s, one run found within 5 ms, `tamis status` within 2 s, copied by ``cp -r`` within 2 min, and the
+memory that opening, finding and counting take does not grow with the number of runs.
+``--overhead SRC [runs]`` times trivial runs beside those of another version, whose sources are in that folder, in turn.
 """
 
 from __future__ import annotations
 
+import os
 import resource
 import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -113,12 +120,137 @@ def large_store(n: int) -> dict[str, float]:
     return times
 
 
+def million(n: int) -> None:
+    """Fill a store with n runs and time what is asked of it."""
+    from tamis.store import Files, Run, array_file
+    from tamis.stores import merge
+
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder) / "ball" / "runs"
+        with redirect_stdout(StringIO()):
+            main(["new", str(root.parent)])
+        keys = []
+        start = time.perf_counter()
+        with RunStore(root) as store, store.lock():
+            for i in range(n):
+                inputs = {"a": float(i)}
+                run = Run(run_key(trivial, inputs), trivial.name, trivial.version, inputs, "done", 0.001)
+                store.record(run, Files.of(array_file(run, {"z": np.array([float(i)])})))
+                if i % 5000 == 0:
+                    store.flush()
+                if i < 100_000:
+                    keys.append(run.key)
+        files = [path for path in root.rglob("*") if path.is_file()]
+        times = {"us a run": 1e6 * (time.perf_counter() - start) / n, "files": len(files)}
+        times["MB of segments"] = sum(path.stat().st_size for path in files if path.suffix == ".tar") / 1e6
+        times["MB of index"] = (root / "runs.sqlite").stat().st_size / 1e6
+        line(f"{n} runs packed", times)
+        code = f"""
+import sys, time
+from tamis.store import RunStore
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+from campaign import megabytes
+before = megabytes()
+def timed(what, ask):
+    start = time.perf_counter(), time.process_time()
+    ask()
+    print(f"{{time.perf_counter() - start[0]:.4f}} s {{what}} ({{time.process_time() - start[1]:.4f}} of CPU)", end=", ")
+store = RunStore({str(root)!r})
+timed("open and find one", lambda: store.get({keys[7]!r}))
+timed("find another", lambda: store.get({keys[77]!r}))
+timed("read one", lambda: store.outputs({keys[777]!r}))
+timed("find that one is absent", lambda: store.get("0" * 32))
+timed("count", store.counts)
+print(f"{{megabytes() - before:.1f}} MB more memory")
+"""
+        said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        print(f"- {n} runs: {said.strip()}", flush=True)
+        commands = {
+            "`tamis status` beside them": [
+                sys.executable,
+                "-m",
+                "tamis",
+                "status",
+                str(root.parent / "study.toml"),
+            ],
+            "`cp -r`": ["cp", "-r", str(root), str(Path(folder) / "copy")],
+            "`tamis status` of a copy without the sum of its index": [
+                *(sys.executable, "-m", "tamis", "status", str(root.parent / "study.toml"))
+            ],
+        }
+        for what, command in commands.items():
+            if "without" in what:
+                (root / "runs.sqlite.sum").unlink()
+            start = time.perf_counter()
+            subprocess.run(command, check=True, capture_output=True)
+            line(f"{n} runs, {what}", {"s": time.perf_counter() - start})
+        with RunStore(root) as store:
+            start = time.perf_counter()
+            store.recover(keys)
+            line(f"{n} runs, {len(keys)} of them looked for and read", {"s": time.perf_counter() - start})
+        with RunStore(Path(folder) / "merged") as into:
+            small = RunStore(Path(folder) / "small")
+            with small.lock():
+                for i in range(10_000):
+                    run = Run(keys[i], trivial.name, trivial.version, {"a": float(i)}, "done", 0.001)
+                    small.record(run, Files.of(array_file(run, {"z": np.array([float(i)])})))
+            small.close()
+            start = time.perf_counter()
+            merge(into, small.root)
+            line("merging 10000 runs", {"us a run": 100 * (time.perf_counter() - start)})
+        (root / "runs.sqlite").unlink()
+        start = time.perf_counter()
+        warnings.simplefilter("ignore")
+        len(RunStore(root))
+        line(f"{n} runs, a new index from the segments", {"s": time.perf_counter() - start})
+
+
+def beside(other: str, n: int) -> None:
+    """Time n trivial runs of this version and of another, in turn, and print the ratio of their CPU seconds a run."""
+    for workers in (0, 2):
+        cost: dict[str, list[float]] = {"this": [], "other": []}
+        for _ in range(3):
+            for which, sources in (("this", str(Path(tamis.__file__).parents[1])), ("other", other)):
+                command = [sys.executable, __file__, "--once", str(n), str(workers)]
+                environment = {**os.environ, "PYTHONPATH": sources}
+                said = subprocess.run(
+                    command, env=environment, capture_output=True, text=True, check=True
+                ).stdout
+                cost[which].append(float(said))
+        this, before = min(cost["this"]), min(cost["other"])
+        line(
+            f"{n} trivial runs, {workers} worker processes, beside {other}",
+            {"CPU ms a run": this, "before": before, "times": this / before},
+        )
+
+
+def once(n: int, workers: int) -> None:
+    """Print the CPU milliseconds of one of n trivial runs, those of worker processes included."""
+    points = [{"a": float(i)} for i in range(n)]
+    with tempfile.TemporaryDirectory() as folder, RunStore(folder) as store:
+        evaluate(trivial, points[:10], store, executor=workers)
+        start = cpu()
+        evaluate(trivial, points, store, executor=workers)
+    print(1e3 * (cpu() - start) / n)
+
+
+def cpu() -> float:
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
+
+
 def line(what: str, figures: dict[str, float]) -> None:
     text = ", ".join(f"{value:.3g} {unit}" for unit, value in figures.items())
     print(f"- {what}: {text}", flush=True)
 
 
-if __name__ == "__main__":
+if __name__ == "__main__" and sys.argv[1:2] == ["--million"]:
+    million(int(sys.argv[2]) if len(sys.argv) > 2 else 1_000_000)
+elif __name__ == "__main__" and sys.argv[1:2] == ["--overhead"]:
+    beside(sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 10_000)
+elif __name__ == "__main__" and sys.argv[1:2] == ["--once"]:
+    once(int(sys.argv[2]), int(sys.argv[3]))
+elif __name__ == "__main__":
     n = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
     for workers in (0, 1, 2):
         line(f"{n} trivial runs, {workers} worker processes", overhead(n, workers))

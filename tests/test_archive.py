@@ -191,6 +191,46 @@ def test_a_wrong_table_is_explained_and_changes_nothing(folder, spring, rows, sa
     assert not RunStore(folder / "runs").runs()
 
 
+@pytest.mark.parametrize(
+    ("x", "said"),
+    [
+        (np.array([1 + 2j, 3]), "output x is complex, expected numbers"),
+        (np.array(["1.0", "2.0"]), "output x is text, expected numbers"),
+        (np.array([b"1.0"]), "output x is text, expected numbers"),
+        (np.zeros(2, dtype=[("a", "f8"), ("b", "i4")]), "output x is a table of its own, expected numbers"),
+        (np.array(["2020-01-01"], dtype="M8[D]"), "output x is dates, expected numbers"),
+        (np.array([3], dtype="m8[s]"), "output x is durations, expected numbers"),
+        (np.array([True, False]), "output x is true or false, expected numbers"),
+        (np.array([np.nan]), 'output "x" is not finite everywhere'),
+    ],
+    ids=["complex", "text", "bytes", "struct", "date", "duration", "bool", "nan"],
+)
+def test_what_is_not_numbers_is_refused_by_name(folder, spring, x, said):
+    np.savez(folder / "good.npz", t=np.arange(2), x=np.ones(2, dtype=np.float32))
+    np.savez(folder / "bad.npz", t=np.arange(2.0), x=x)
+    write(folder / "a.csv", "k,peak,file", "1,2,good.npz", "2,2,bad.npz")
+    with pytest.raises(StudyError, match=f"row 3: {said}"):
+        bring(spring, folder / "a.csv", folder / "runs")
+    assert not (folder / "runs").exists()
+
+
+def test_a_file_that_unpacks_to_more_than_a_run_may_return_is_refused_unread(folder, spring, monkeypatch):
+    np.savez_compressed(folder / "bomb.npz", t=np.zeros(40_000_000), x=np.zeros(3))
+    assert (folder / "bomb.npz").stat().st_size < 400_000
+    write(folder / "a.csv", "k,peak,file", "1,2,bomb.npz")
+    monkeypatch.setattr("tamis.records._read_array", lambda *_: pytest.fail("it was read"))
+    with pytest.raises(
+        StudyError, match=r"row 2: bomb.npz: its arrays take 320 MB, more than the 256 MB allowed"
+    ):
+        bring(spring, folder / "a.csv", folder / "runs")
+
+
+def test_a_zero_byte_in_a_table_is_a_fault(folder, spring):
+    (folder / "a.csv").write_bytes(b"k,peak,file\n1,2,a\0.npz\n")
+    with pytest.raises(StudyError, match=r"cannot be read as a table: it contains a zero byte"):
+        bring(spring, folder / "a.csv", folder / "runs")
+
+
 def test_ten_faults_are_shown_and_good_rows_wait_for_the_others(folder, spring):
     write(folder / "a.csv", HEAD, "1,2,3,4", *[f"x{i},2,3,4" for i in range(14)])
     with pytest.raises(StudyError) as caught:
