@@ -324,7 +324,7 @@ def _encoded(run: Run, place: Place) -> tuple[Any, ...]:
 
 
 def _decoded(row: tuple[Any, ...]) -> Row:
-    key, simulator, version, inputs, status, error, code, warned = (text.decode() for text in row[:8])
+    key, simulator, version, inputs, status, error, code, warned = map(bytes.decode, row[:8])
     seconds, size, crc, segment, offset, log = row[8:14]
     seconds = math.nan if seconds is None else seconds
     told = tuple(json.loads(warned)) if warned != "[]" else ()

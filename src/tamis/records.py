@@ -51,12 +51,14 @@ class Run:
     warnings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("simulator", "version", "error", "code"):
-            if not (text := getattr(self, name)).isascii():
-                object.__setattr__(self, name, _encodable(text))
-        if any(isinstance(value, str) and not value.isascii() for value in self.inputs.values()):
-            inputs = {n: _encodable(v) if isinstance(v, str) else v for n, v in self.inputs.items()}
-            object.__setattr__(self, "inputs", inputs)
+        if not (self.simulator.isascii() and self.version.isascii() and self.error.isascii()):
+            for name in ("simulator", "version", "error"):
+                object.__setattr__(self, name, _encodable(getattr(self, name)))
+        for value in self.inputs.values():
+            if isinstance(value, str) and not value.isascii():
+                inputs = {n: _encodable(v) if isinstance(v, str) else v for n, v in self.inputs.items()}
+                object.__setattr__(self, "inputs", inputs)
+                break
         if self.warnings:
             object.__setattr__(self, "warnings", tuple(map(_encodable, self.warnings)))
 

@@ -220,14 +220,10 @@ class RunStore(Ledger):
         packed: dict[int, list[Row]] = {}
         for key in keys:
             row = rows.get(key)
-            path = Path(f"{self.root}/{key[:2]}/{key}.npz")
-            if (
-                row is not None
-                and row[1].segment is not None
-                and (row[0].status == "done" or not path.exists())
-            ):
+            if row is not None and row[1].segment is not None and not self._redone(row):
                 packed.setdefault(row[1].segment, []).append(row)
                 continue
+            path = paths(self.root, key)[0]
             try:
                 found[key] = self._found(key, row, path)
             except FileNotFoundError:
@@ -249,6 +245,10 @@ class RunStore(Ledger):
                 stacklevel=3,
             )
         return {key: found[key] for key in keys if key in found}
+
+    def _redone(self, row: Row) -> bool:
+        """Say whether a packed run that failed was done again, with more to tell, before a kill came."""
+        return row[0].status != "done" and paths(self.root, row[0].key)[0].exists()
 
     def sized(self) -> Iterator[tuple[Run, int]]:
         """Yield every run whose array file is there, and how many bytes it and its log take."""
