@@ -306,6 +306,8 @@ def elsewhere(job: Job, timeout: float | None) -> tuple[Run, bytes, bytes]:
     try:
         ((run, left),) = _own.workers.perform([replace(job, root=folder)], timeout)
         path, log, work = paths(folder, run.key)
+        if run.status == "done":
+            shutil.rmtree(work, ignore_errors=True)
         kept = work.exists() or any(work.parent.glob("*.kept"))
         if left.content is not None:
             return run, left.content, left.log

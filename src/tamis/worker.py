@@ -190,7 +190,9 @@ def conclude(job: Job, run: Run, outputs: Outputs, trace: str) -> Files:
             file.write(trace)
     _shorten(printed)
     said = printed.stat().st_size if printed.exists() else 0
-    if job.pack and max(len(content), said) <= SMALL:
+    if (
+        job.pack and max(len(content), said) <= SMALL
+    ):  # the folder may hold a checkpoint until the run is kept
         left = Files.of(content, printed.read_bytes() if said else b"")
         printed.unlink(missing_ok=True)
         return left

@@ -142,9 +142,12 @@ class Crew:
             if self._closed:
                 raise ChildProcessError("the server is ending")
             record = Run("request", simulator.name, simulator.version, inputs, "done", 0.0)
-            ((run, _),) = workers.perform([Job(simulator.address, folder, record, inputs)], timeout)
+            job = Job(simulator.address, folder, record, inputs, pack=True)
+            ((run, left),) = workers.perform([job], timeout)
+            own, _, work = paths(folder, run.key)
             if run.status == "done":
-                return read_arrays(paths(folder, run.key)[0], list(simulator.outputs))
+                shutil.rmtree(work, ignore_errors=True)
+                return read_arrays(left.content or own, list(simulator.outputs))
             shutil.rmtree(folder, ignore_errors=True)
             raise (SimulationError if run.status == "failed" else ChildProcessError)(run.error)
         finally:
