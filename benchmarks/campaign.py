@@ -7,7 +7,8 @@ with two workers, at 10 ms on two Dask workers, with flat memory; `tamis status`
 ``--million [runs]`` fills a store with small runs through its own API and asks it what people ask. Targets: opened
 within 1 s, one run found within 5 ms, `tamis status` within 2 s, copied by ``cp -r`` within 2 min, and the
 memory that opening, finding and counting take does not grow with the number of runs.
-``--overhead SRC [runs]`` times trivial runs beside those of another version, whose sources are in that folder, in turn.
+``--large`` does both. ``--overhead SRC [runs]`` times trivial runs, in turn with those of another version, whose
+sources are in that folder.
 """
 
 from __future__ import annotations
@@ -245,16 +246,24 @@ def line(what: str, figures: dict[str, float]) -> None:
     print(f"- {what}: {text}", flush=True)
 
 
-if __name__ == "__main__" and sys.argv[1:2] == ["--million"]:
-    million(int(sys.argv[2]) if len(sys.argv) > 2 else 1_000_000)
-elif __name__ == "__main__" and sys.argv[1:2] == ["--overhead"]:
-    beside(sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 10_000)
-elif __name__ == "__main__" and sys.argv[1:2] == ["--once"]:
-    once(int(sys.argv[2]), int(sys.argv[3]))
-elif __name__ == "__main__":
-    n = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
+def usual(n: int) -> None:
     for workers in (0, 1, 2):
         line(f"{n} trivial runs, {workers} worker processes", overhead(n, workers))
     line(f"{n} trivial runs, 2 Dask workers", on_dask(n))
     line(f"`tamis status`, {n} runs", status(n))
     line(f"a store of {10 * n} runs", large_store(10 * n))
+
+
+if __name__ == "__main__":
+    match sys.argv[1:]:
+        case ["--million", *given]:
+            million(int(given[0]) if given else 1_000_000)
+        case ["--overhead", other, *given]:
+            beside(other, int(given[0]) if given else 10_000)
+        case ["--once", given, workers]:
+            once(int(given), int(workers))
+        case ["--large"]:
+            usual(10_000)
+            million(1_000_000)
+        case given:
+            usual(int(given[0]) if given else 10_000)

@@ -122,8 +122,11 @@ class Index:
 
     def find(self, keys: Sequence[str]) -> dict[str, Row]:
         """Return those of these runs that are there."""
-        sql = f"SELECT {_COLUMNS} FROM runs WHERE key IN (SELECT value FROM json_each(?))"
-        found = {run.key: (run, place) for run, place in self._rows(sql, (json.dumps(keys),))}
+        one = len(keys) == 1
+        sql = f"SELECT {_COLUMNS} FROM runs WHERE key " + (
+            "= ?" if one else "IN (SELECT value FROM json_each(?))"
+        )
+        found = {row[0].key: row for row in self._rows(sql, (keys[0] if one else json.dumps(keys),))}
         if len(found) < len(set(keys)):
             self.verify()
         return found

@@ -60,7 +60,7 @@ class Files:
 
 def segment_path(root: Path, number: int) -> Path:
     """Return where a segment is."""
-    return root / FOLDER / f"{number:06}.tar"
+    return Path(f"{root}/{FOLDER}/{number:06}.tar")
 
 
 def sizes(root: Path) -> dict[int, int]:

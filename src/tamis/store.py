@@ -141,9 +141,8 @@ class RunStore(Ledger):
     def outputs(self, key: str, names: Sequence[str] | None = None) -> Outputs:
         """Read a run's arrays, all or only those named."""
         row = self._rows([key]).get(key)
-        path = paths(self.root, key)[0]
         try:
-            source = self._source(key, row, path)
+            source = self._source(key, row)
             try:
                 found = read_arrays(source, names)
             except StudyError as error:
@@ -152,24 +151,26 @@ class RunStore(Ledger):
                 if read_arrays(source):
                     raise StudyError(f"run {key} has {error}") from None
                 found = {}
-            if not found:
+            if not found and names != []:
                 run = row[0] if row else read_record(source, key)
                 raise StudyError(f"run {key} has no outputs; {run.status}: {run.error}")
             return found
         except FileNotFoundError:
+            path = paths(self.root, key)[0]
             raise StudyError(f'run {key} has no array file "{path}"; run again to compute it') from None
         except Damaged as error:
             if row is None or row[1].segment is None:
-                set_aside(path)
+                set_aside(paths(self.root, key)[0])
             others = self.damaged({key})
             more = f", and those of {len(others)} other runs: {', '.join(others[:SHOWN])}" if others else ""
             raise StudyError(
                 f"the array file of run {key} is damaged ({error}){more}; run again to repeat what is damaged"
             ) from error
 
-    def _source(self, key: str, row: Row | None, path: Path) -> bytes | Path:
+    def _source(self, key: str, row: Row | None) -> bytes | Path:
         """Return a run's array file: its content if that is small, then compared with its sum; `Damaged`."""
         if row is None or row[1].size > SMALL:
+            path = paths(self.root, key)[0]
             return path if path.exists() else _missing(path)
         content = self.content(key, row)
         if content is None:
