@@ -36,7 +36,7 @@ def main() -> int:
     code = 0
     scripts = (
         ("evidence.py", peers),
-        ("campaign.py", []),
+        ("campaign.py", ["--large"]),
         ("pce.py", ["--large", *peers]),
         ("kriging.py", peers),
         ("samplers.py", []),

@@ -20,7 +20,8 @@ from tamis.cli import main
 from tamis.errors import StudyError
 from tamis.keys import run_key
 from tamis.simulation import Port, find
-from tamis.store import Run, RunStore, failure_groups, paths
+from tamis.store import Files, Run, RunStore, failure_groups
+from tests.shelf import spots
 from tests.spring import POINTS, STUDY, run_all, write, write_study
 
 
@@ -106,8 +107,7 @@ def test_export_chooses_refuses_and_leaves_nothing_half_done(folder, spring):
         export(store, folder / "new", simulator="model.py:sprin")
     with pytest.raises(StudyError, match="no such run"):
         export(store, folder / "new", status="timeout")
-    path = paths(store.root, store.runs(status="done")[0].key)[0]
-    path.write_bytes(path.read_bytes()[:100])
+    spots(store.root)[store.runs(status="done")[0].key].flip(100)
     with pytest.raises(StudyError, match="damaged"):
         export(store, folder / "new")
     assert not (folder / "new").exists() and not list(folder.glob(".new*"))
@@ -116,7 +116,7 @@ def test_export_chooses_refuses_and_leaves_nothing_half_done(folder, spring):
 def test_an_index_cannot_make_export_write_elsewhere(tmp_path):
     store = RunStore(tmp_path / "runs")
     with store.lock():
-        store.record(Run("../../evil", "s", "1", {}, "failed", 0.0), 1)
+        store.record(Run("../../evil", "s", "1", {}, "failed", 0.0), Files(1, 0))
     with pytest.raises(StudyError, match="expected the key of a run"):
         export(store, tmp_path / "out")
 
@@ -189,6 +189,46 @@ def test_a_wrong_table_is_explained_and_changes_nothing(folder, spring, rows, sa
     with pytest.raises(StudyError, match=said):
         bring(spring, place, folder / "runs")
     assert not RunStore(folder / "runs").runs()
+
+
+@pytest.mark.parametrize(
+    ("x", "said"),
+    [
+        (np.array([1 + 2j, 3]), "output x is complex, expected numbers"),
+        (np.array(["1.0", "2.0"]), "output x is text, expected numbers"),
+        (np.array([b"1.0"]), "output x is text, expected numbers"),
+        (np.zeros(2, dtype=[("a", "f8"), ("b", "i4")]), "output x is a table of its own, expected numbers"),
+        (np.array(["2020-01-01"], dtype="M8[D]"), "output x is dates, expected numbers"),
+        (np.array([3], dtype="m8[s]"), "output x is durations, expected numbers"),
+        (np.array([True, False]), "output x is true or false, expected numbers"),
+        (np.array([np.nan]), 'output "x" is not finite everywhere'),
+    ],
+    ids=["complex", "text", "bytes", "struct", "date", "duration", "bool", "nan"],
+)
+def test_what_is_not_numbers_is_refused_by_name(folder, spring, x, said):
+    np.savez(folder / "good.npz", t=np.arange(2), x=np.ones(2, dtype=np.float32))
+    np.savez(folder / "bad.npz", t=np.arange(2.0), x=x)
+    write(folder / "a.csv", "k,peak,file", "1,2,good.npz", "2,2,bad.npz")
+    with pytest.raises(StudyError, match=f"row 3: {said}"):
+        bring(spring, folder / "a.csv", folder / "runs")
+    assert not (folder / "runs").exists()
+
+
+def test_a_file_that_unpacks_to_more_than_a_run_may_return_is_refused_unread(folder, spring, monkeypatch):
+    np.savez_compressed(folder / "bomb.npz", t=np.zeros(40_000_000), x=np.zeros(3))
+    assert (folder / "bomb.npz").stat().st_size < 400_000
+    write(folder / "a.csv", "k,peak,file", "1,2,bomb.npz")
+    monkeypatch.setattr("tamis.records._read_array", lambda *_: pytest.fail("it was read"))
+    with pytest.raises(
+        StudyError, match=r"row 2: bomb.npz: its arrays take 320 MB, more than the 256 MB allowed"
+    ):
+        bring(spring, folder / "a.csv", folder / "runs")
+
+
+def test_a_zero_byte_in_a_table_is_a_fault(folder, spring):
+    (folder / "a.csv").write_bytes(b"k,peak,file\n1,2,a\0.npz\n")
+    with pytest.raises(StudyError, match=r"cannot be read as a table: it contains a zero byte"):
+        bring(spring, folder / "a.csv", folder / "runs")
 
 
 def test_ten_faults_are_shown_and_good_rows_wait_for_the_others(folder, spring):
@@ -333,14 +373,19 @@ def test_status_of_ten_thousand_runs_takes_less_than_a_second(folder, spring):
 
 
 def test_the_store_can_be_read_without_tamis(folder, spring):
+    import io
     import sqlite3
 
     run_all(spring, POINTS, folder / "runs").close()
     db = sqlite3.connect("runs/runs.sqlite")
-    found = db.execute("SELECT key, inputs FROM runs WHERE status = 'done'").fetchall()
+    found = db.execute(
+        "SELECT key, inputs, segment, offset, bytes FROM runs WHERE status = 'done'"
+    ).fetchall()
     db.close()
-    for key, inputs in found:
-        arrays = np.load(f"runs/{key[:2]}/{key}.npz")
+    for _, inputs, segment, offset, size in found:
+        with open(f"runs/segments/{segment:06}.tar", "rb") as file:
+            file.seek(offset)
+            arrays = np.load(io.BytesIO(file.read(size)))
         assert arrays["peak"] == json.loads(inputs)["force"] / json.loads(inputs)["k"]
         arrays.close()
     assert len(found) == 8

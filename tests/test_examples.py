@@ -17,6 +17,7 @@ from tamis.study.artifacts import Candidate, load_records
 from tamis.study.build import Study
 from tamis.study.emulation import calibrated, emulated, load_surrogate
 from tamis.study.parts import parts
+from tests.shelf import spots
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 TAMIS = [sys.executable, "-m", "tamis"]
@@ -80,7 +81,7 @@ def test_slow_simulator_with_a_surrogate(tmp_path):
     assert "surrogate: pce, Q2 0.99" in done.stdout and "sealed-above: flow [m3/yr]: mean" in done.stdout
     check(folder, tomllib.loads((folder / "expected.toml").read_text()))
     # 64 points in five tests, a held-out one and a prediction, and 2 d + 1 of each for FOSM about the prior mean
-    assert len(list((folder / "runs").glob("*/*.npz"))) == 7 * (64 + 11)
+    assert len(spots(folder / "runs")) == 7 * (64 + 11)
 
     # the posterior is that of the simulator itself, which the test may sample as often as it likes
     study = Study.load(folder / "study.toml")
@@ -118,12 +119,12 @@ def test_data_taken_to_be_exact(tmp_path):
     """A posterior that covers none of the data, said in red, exit code 1; over the runs of the other studies."""
     folder = copied("05_groups", tmp_path)
     subprocess.run([*TAMIS, "run", "all.toml", "--to", "runs"], cwd=folder, check=True, capture_output=True)
-    runs = sorted(path.name for path in (folder / "runs").glob("*/*.npz"))
+    runs = sorted(spots(folder / "runs"))
     done = subprocess.run([*TAMIS, "run", "exact.toml"], cwd=folder, capture_output=True, text=True)
     assert done.returncode == 1
     assert "!! 520 kJ, Top (and 7 other observations): an error of 1e-10 is assumed" in done.stdout
     assert "covers 0 of 24 measurements" in done.stdout
-    assert sorted(path.name for path in (folder / "runs").glob("*/*.npz")) == runs
+    assert sorted(spots(folder / "runs")) == runs
 
 
 @pytest.mark.example

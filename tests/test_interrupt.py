@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import tamis.campaign
 from tamis.campaign import evaluate
 from tamis.simulation import find
-from tamis.store import RunStore
+from tamis.store import RunStore, read_record
+from tests.shelf import contents, spots
 
 MODELS = Path(__file__).parent / "models"
 LINE = find("plain.py:line", MODELS)
@@ -56,7 +58,7 @@ def family(folder: Path) -> list[str]:
 
 
 def finished(folder: Path) -> int:
-    return len(list(folder.glob("runs/*/*.npz")))
+    return len(spots(folder / "runs"))
 
 
 @contextmanager
@@ -93,10 +95,6 @@ def stop(process: subprocess.Popen[str], how: signal.Signals) -> str:
     return said
 
 
-def contents(root: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*.npz*")}
-
-
 def test_a_campaign_stopped_again_and_again_ends_with_the_same_bytes(tmp_path):
     reference = RunStore(tmp_path / "reference")
     evaluate(LINE, POINTS, reference, executor=0)
@@ -121,6 +119,42 @@ def test_a_campaign_stopped_again_and_again_ends_with_the_same_bytes(tmp_path):
     assert [run.inputs["a"] for run in runs] == [point["a"] for point in POINTS]
     assert contents(folder / "runs") == contents(reference.root) and len(contents(reference.root)) == 40
     assert list((folder / "runs" / ".work").iterdir()) == []
+
+
+TELLING = f"""
+import sys
+from pathlib import Path
+from tamis.campaign import evaluate
+from tamis.simulation import find
+from tamis.store import RunStore
+simulator = find("plain.py:line", Path({str(MODELS)!r}))
+points = [{{"a": float(i), "n": 5000 if i % 50 == 49 else 20}} for i in range(3000)]
+evaluate(simulator, points, RunStore("runs"), executor=0, progress=lambda event: print(event.done, flush=True))
+"""
+
+
+def test_a_kill_while_runs_are_packed_costs_none_that_was_told(tmp_path):
+    """Half a millisecond a run: the kills come in the middle of appends, syncs and commits."""
+    moments = np.random.default_rng(5).uniform(0.02, 0.5, size=6)
+    kept: dict[str, bytes] = {}
+    told = 0
+    for moment in moments:
+        process = subprocess.Popen(
+            [sys.executable, "-c", TELLING], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+        )
+        said = (
+            process.stdout.readline() + process.stdout.readline()
+        )  # what is stored, and the first that are synced
+        time.sleep(moment)
+        process.kill()
+        told = max(told, *map(int, (said + process.communicate()[0]).split()))
+        now = contents(tmp_path / "runs")
+        assert kept.items() <= now.items() and len(now) >= told
+        with RunStore(tmp_path / "runs") as store:
+            assert len(store.recover(list(now))) == len(now)
+            assert len(store) == len(now) and all(read_record(c, key).key == key for key, c in now.items())
+        kept = now
+    assert told > 0
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from tamis.store import INDEX, RunStore
+from tests.shelf import Spot, contents, spots
 from tests.test_interrupt import family, until
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "01_ball"
@@ -44,19 +45,14 @@ def begin(folder: Path, *options: str) -> subprocess.Popen[bytes]:
 
 def files(folder: Path) -> dict[str, bytes]:
     """Return all that a study leaves, but for what holds times: the manifest, the index and the report."""
-    found = [*folder.glob("runs/*/*"), *folder.glob("results/**/*.npz")]
-    return {str(path.relative_to(folder)): path.read_bytes() for path in found}
-
-
-def made(folder: Path) -> dict[str, tuple[int, int]]:
-    """Identify every finished run's file: a run that was done again would be another file."""
-    return {p.name: (p.stat().st_ino, p.stat().st_mtime_ns) for p in folder.glob("runs/*/*.npz")}
+    found = {str(path.relative_to(folder)): path.read_bytes() for path in folder.glob("results/**/*.npz")}
+    return found | contents(folder / "runs")
 
 
 def killed_again_and_again(folder: Path, options: tuple[str, ...], first: float, last: float) -> int:
     """Run the study, kill it at a moment between two of its life; return how often it was before it ended."""
     moments = np.random.default_rng(20).uniform(first, last, size=60)
-    finished: dict[str, tuple[int, int]] = {}
+    finished: dict[str, Spot] = {}  # a run that was done again would lie elsewhere
     kills = 0
     for moment in moments:
         process = begin(folder, *options)
@@ -69,7 +65,7 @@ def killed_again_and_again(folder: Path, options: tuple[str, ...], first: float,
             process.wait()
             kills += 1
         until(lambda: not family(folder), 5.0, "all processes end")
-        now = made(folder)
+        now = spots(folder / "runs")
         assert finished.items() <= now.items()
         finished = now
         if (folder / "runs" / INDEX).exists():
@@ -78,7 +74,7 @@ def killed_again_and_again(folder: Path, options: tuple[str, ...], first: float,
             with sqlite3.connect(folder / "runs" / INDEX) as index:
                 assert index.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     assert begin(folder, *options).wait(300) == 0
-    assert finished.items() <= made(folder).items()
+    assert finished.items() <= spots(folder / "runs").items()
     return kills
 
 

@@ -12,7 +12,7 @@ import pytest
 from tamis.campaign import evaluate
 from tamis.simulation import find
 from tamis.store import RunStore
-from tests.test_worker import contents
+from tests.shelf import contents
 
 MPIEXEC = shutil.which("mpiexec")
 MODELS = Path(__file__).parent / "models"

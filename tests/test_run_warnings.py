@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sqlite3
 import warnings
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,14 +13,11 @@ from tamis.errors import TamisWarning
 from tamis.simulation import find
 from tamis.store import INDEX, RunStore, paths, read_record
 from tamis.stores import merge
+from tests.shelf import contents, first_format
 
 WARNS = find("warns.py:warns", Path(__file__).parent / "models")
 POINTS = [{"a": 0.25}, {"a": 0.75}, {"a": 1.0, "times": 1000}, {"a": 1.5, "fails": 1}]
 SAID = [(), ("step 0 is long: 0.75 m",), ("step 0 is long: 1 m",), ("step 0 is long: 1.5 m",)]
-
-
-def contents(root):
-    return {path.name: path.read_bytes() for path in root.rglob("*.npz")}
 
 
 @pytest.mark.filterwarnings("ignore:not ours")
@@ -34,7 +29,7 @@ def test_every_run_keeps_its_warnings_whoever_did_it(tmp_path):
                 warnings.simplefilter("always")
                 runs = evaluate(WARNS, POINTS, store, executor=executor)
             assert [run.warnings for run in runs] == SAID, name
-            assert [read_record(paths(store.root, run.key)[0]).warnings for run in runs] == SAID
+            assert [read_record(store.content(run.key), run.key).warnings for run in runs] == SAID
             logs = [store.log(run.key) for run in runs]
             assert logs[0] == "" and all(log.count("TamisWarning: step 0 is long") == 1 for log in logs[1:])
             assert {w.category for w in heard} == ({RuntimeWarning} if name == "here" else set())
@@ -59,13 +54,11 @@ def test_warnings_outlive_the_index_and_are_merged(tmp_path):
 def test_a_store_of_an_earlier_version_is_read_and_written(tmp_path):
     with RunStore(tmp_path) as store:
         (quiet,) = evaluate(WARNS, POINTS[:1], store, executor=0)
-    with closing(sqlite3.connect(tmp_path / INDEX)) as db:
-        db.execute("ALTER TABLE runs DROP COLUMN warnings")
-        before = db.execute("SELECT * FROM runs").fetchall()
+    first_format(tmp_path, "")
+    before = contents(tmp_path)
     with RunStore(tmp_path) as store:
-        assert store.runs() == [quiet] and store.get(quiet.key) == quiet
-        with closing(sqlite3.connect(tmp_path / INDEX)) as db:
-            assert db.execute("SELECT * FROM runs").fetchall() == before  # reading changes nothing
+        assert store.runs() == [quiet] and store.get(quiet.key) == quiet  # with its seconds
+        assert contents(tmp_path) == before and paths(tmp_path, quiet.key)[0].exists()
         assert [run.warnings for run in evaluate(WARNS, POINTS, store, executor=0)] == SAID
     with RunStore(tmp_path) as store:
         assert store.get(quiet.key) == quiet and len(store) == 4

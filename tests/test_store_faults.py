@@ -23,6 +23,7 @@ from tamis.errors import StudyError
 from tamis.keys import run_key
 from tamis.simulation import Port, find
 from tamis.store import INDEX, RunStore
+from tests.shelf import spots
 
 MODELS = Path(__file__).parent / "models"
 LINE = find("plain.py:line", MODELS)
@@ -91,14 +92,16 @@ def test_a_disk_too_full_for_one_array_file(tmp_path):
     assert RunStore(tmp_path / "runs").counts() == {"done": 7}
 
 
-def test_a_disk_too_full_for_the_index(tmp_path):
+def test_a_disk_too_full_for_a_segment_or_the_index(tmp_path):
     said = ended(started(tmp_path, SMALL, "resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))"))
     assert "refused: cannot write to the run store" in said
-    files = len(list(tmp_path.glob("runs/??/*.npz")))
-    assert 0 < files == sum(calls(tmp_path).values())
+    kept = len(spots(tmp_path / "runs"))
+    before = list(calls(tmp_path))
+    assert 0 < kept <= len(before) <= kept + 1
     assert ended(started(tmp_path, SMALL)) == ""
     assert_sound(tmp_path / "runs")
-    assert set(calls(tmp_path).values()) == {1} and len(calls(tmp_path)) == len(SMALL)
+    again = [a for a, times in calls(tmp_path).items() if times > 1]
+    assert len(calls(tmp_path)) == len(SMALL) and again in ([], [before[-1]])  # the one that found no room
     assert RunStore(tmp_path / "runs").counts() == {"done": len(SMALL)}
 
 
@@ -289,7 +292,7 @@ def test_a_copy_taken_while_a_campaign_writes_is_a_store(tmp_path):
     keys = [run_key(LINE, point) for point in points]
     for i in range(copies):
         root = tmp_path / f"copy{i}"
-        whole = {path.stem for path in root.glob("??/*.npz")}
+        whole = set(spots(root))
         with RunStore(root) as store:
             store.runs()
             assert set(store.recover(keys)) == whole

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
+import tamis.files
 from tamis.cli import main
-from tamis.simulation import find
-from tamis.store import INDEX, Run, RunStore, paths
+from tamis.keys import run_key
+from tamis.segments import sizes
+from tamis.simulation import Port, find
+from tamis.store import INDEX, Files, Run, RunStore, paths
 from tamis.stores import merge
 from tamis.terminal import size
+from tests.shelf import contents, first_format
 from tests.spring import POINTS, run_all, write, write_study
 
 
@@ -47,7 +54,8 @@ def test_merge_copies_what_is_lacking_and_prefers_what_is_done(folder, spring):
     ours.add(Run(**{**vars(better), "status": "crashed", "error": "bad luck"}), None)
     theirs.add(Run(**{**vars(run_of(ours)), "status": "failed", "error": "bad luck"}), None)
     key = theirs.runs(status="failed")[-1].key
-    paths(theirs.root, key)[1].write_text("what it said")
+    with theirs.lock():
+        theirs.record(theirs.get(key), theirs.put(key, theirs.content(key), b"what it said"))
     bad = paths(theirs.root, "f" * 32)[0]
     bad.parent.mkdir(exist_ok=True)
     bad.write_bytes(b"garbage")
@@ -61,7 +69,7 @@ def test_merge_copies_what_is_lacking_and_prefers_what_is_done(folder, spring):
     assert run_of(ours).status == "done" and ours.log(key) == "what it said"
     again = merge(ours, folder / "theirs")
     assert (again.copied, again.known) == (0, 12)
-    assert not list((folder / "ours" / ".work").iterdir())
+    assert not list((folder / "ours").glob(".work/*"))
 
 
 def run_of(store: RunStore) -> Run:
@@ -117,7 +125,88 @@ def test_merge_reads_a_store_without_index(folder, spring):
     assert [p.name for p in (folder / "theirs").glob(".lock")] == [".lock"]  # as its own writer left it
 
 
+def test_merge_refuses_a_run_whose_record_contradicts_its_key(folder, spring):
+    class Plain:
+        name, version = "plain", "1"
+        inputs: ClassVar = {"k": Port("k", default=1.0)}
+
+    theirs = RunStore(folder / "theirs")
+    for key, k in ((run_key(Plain, {"k": 2.0}), 2.0), ("d" * 32, 3.0)):
+        theirs.add(Run(key, "plain", "1", {"k": k}, "done", 1.0), {"x": np.zeros(3)})
+    theirs.close()
+    ours = RunStore(folder / "ours")
+    done = merge(ours, folder / "theirs")
+    assert done.copied == 1 and len(done.damaged) == 1 and "contradicts its key" in done.damaged[0]
+    assert [run.inputs["k"] for run in ours.runs()] == [2.0]
+
+
+def test_merging_a_store_of_single_files_packs_them(folder, spring):
+    run_all(spring, POINTS, folder / "theirs").close()
+    before = contents(folder / "theirs")
+    first_format(folder / "theirs")
+    assert merge(RunStore(folder / "ours"), folder / "theirs").copied == 12
+    assert contents(folder / "ours") == before and not list((folder / "ours").glob("??/*"))
+    assert {run.seconds for run in RunStore(folder / "ours").runs()} == {0.1}
+
+
 # --- cleaning up
+
+
+def test_gc_rewrites_segments_without_what_no_longer_counts(folder, spring, capsys):
+    store = run_all(spring, POINTS, folder / "runs")
+    victim, again = store.runs(status="done")[0], store.runs(status="done")[1]
+    with store.lock():
+        store.record(again, store.put(again.key, store.content(again.key), b"said again"))
+    before = contents(store.root)
+    store.forget([victim.key])
+    store.close()
+    assert list(sizes(store.root)) == [2] and victim.key not in contents(store.root)
+    assert contents(store.root) == {key: c for key, c in before.items() if key != victim.key}
+    with RunStore(store.root) as store:
+        assert len(store.recover(list(before))) == 11 and store.log(again.key) == "said again"
+        store.add(again, {"peak": np.array(1.0)})
+    assert main(["gc", "study.toml"]) == 0
+    assert "array files in segments that were replaced since" in capsys.readouterr().out
+    assert main(["gc", "study.toml", "--yes"]) == 0 and main(["gc", "study.toml"]) == 0
+    assert "nothing to remove" in capsys.readouterr().out
+    assert list(sizes(store.root)) == [3] and len(RunStore(store.root).recover(list(before))) == 11
+
+
+def test_a_kill_while_a_segment_is_rewritten_costs_nothing(folder, spring, monkeypatch):
+    store = run_all(spring, POINTS, folder / "runs")
+    victim = store.runs(status="done")[0]
+    rest = {key: c for key, c in contents(store.root).items() if key != victim.key}
+
+    remove = tamis.files.remove
+
+    def killed(*arguments):
+        if isinstance(arguments[0], Path) and arguments[0].suffix != ".tar":
+            return remove(arguments[0])
+        raise KeyboardInterrupt
+
+    # before the copy is synced, before the index knows of it, before the old segment is removed
+    for function in ("tamis.segments.Tail.sync", "tamis.index.Index.write", "tamis.files.remove"):
+        with monkeypatch.context() as patch:
+            patch.setattr(function, killed)
+            with pytest.raises(KeyboardInterrupt):
+                store.forget([victim.key])
+        with RunStore(store.root) as other:
+            assert (
+                set(rest) <= set(other.recover([*rest, victim.key]))
+                and rest.items() <= contents(store.root).items()
+            )
+    store.forget([victim.key])
+    assert contents(store.root) == rest and set(store.recover(list(rest))) == set(rest)
+
+
+def test_gc_lists_what_dead_processes_left_among_the_results(folder, spring, capsys):
+    run_all(spring, POINTS[:1], folder / "runs").close()
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    child.wait()
+    dead = write(folder / "results" / "study" / f".posterior.npz.{child.pid}.tmp", "half")
+    mine = write(folder / "results" / "study" / f".posterior.npz.{os.getpid()}.tmp", "half")
+    assert main(["gc", "study.toml", "--yes"]) == 0
+    assert "5 B freed" in capsys.readouterr().out and not dead.exists() and mine.exists()
 
 
 def litter(folder: Path, spring) -> RunStore:
@@ -131,7 +220,7 @@ def litter(folder: Path, spring) -> RunStore:
     write(work / f"{done}.part", "half")
     write(store.root / "aa" / f"{'a' * 32}.log", "of no run")
     write(store.root / "aa" / f"{'a' * 32}.npz.bad", "bad")
-    store.record(Run("b" * 32, spring.name, spring.version, {}, "done", 0.0), 1)
+    store.record(Run("b" * 32, spring.name, spring.version, {}, "done", 0.0), Files(1, 0))
     store.close()
     return store
 

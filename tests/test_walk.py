@@ -10,6 +10,7 @@ import tomllib
 import numpy as np
 import pytest
 
+from tests.shelf import spots
 from tests.test_examples import EXAMPLES, TAMIS, check
 
 OWN_MODEL = """
@@ -94,12 +95,12 @@ def test_fifteen_minutes(tmp_path):
     assert "http://" not in report.replace("http://www.w3.org", "")
 
     # minute 5: an error parameter's prior changes no simulation
-    runs = sorted((ball / "runs").rglob("*.npz"))
+    runs = sorted(spots(ball / "runs"))
     text = (ball / "study.toml").read_text()
     (ball / "study.toml").write_text(text.replace("median = 0.01", "median = 0.02"))
     out = tamis("run", "study.toml", "--to", "posterior")
     assert "posterior: " in out and "runs: " not in out
-    assert sorted((ball / "runs").rglob("*.npz")) == runs
+    assert sorted(spots(ball / "runs")) == runs
 
     # minute 7: a built-in simulator
     assert "dem.impact" in tamis("sim")
@@ -132,17 +133,17 @@ def test_fifteen_minutes(tmp_path):
         [*TAMIS, "run", "study.toml", "-j", "2"], cwd=ball, env=slow, stderr=subprocess.PIPE, text=True
     )
     deadline = time.monotonic() + 60
-    while len(list((ball / "runs").rglob("*.npz"))) < len(runs) + 4 and time.monotonic() < deadline:
+    while len(spots(ball / "runs")) < len(runs) + 4 and time.monotonic() < deadline:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=30)
     assert process.returncode == 130 and "the same command goes on" in err
-    kept = len(list((ball / "runs").rglob("*.npz")))
+    kept = len(spots(ball / "runs"))
     assert len(runs) + 4 <= kept < len(runs) + 40
     status = tamis("status", "study.toml")
     assert f"{kept - len(runs)} done" in status
     out = tamis("run", "study.toml", "-j", "2", SLOW="0.01")
-    assert len(list((ball / "runs").rglob("*.npz"))) == len(runs) + 40
+    assert len(spots(ball / "runs")) == len(runs) + 40
 
     # minute 15: their own report; the truth is 121 N/m and 0.03
     assert "The data narrow 3 of 3 parameters" in out

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -27,15 +26,12 @@ from tamis.pool import Workers
 from tamis.processes import descendants
 from tamis.simulation import Port, find
 from tamis.store import RunStore, paths
+from tests.shelf import contents
 
 MODELS = Path(__file__).parent / "models"
 LINE = find("plain.py:line", MODELS)
 TROUBLE = find("trouble.py:trouble", MODELS)
 POINTS = [{"a": float(a)} for a in (3, 1, 2, 1, 5)]
-
-
-def contents(root: Path) -> Mapping[str, bytes]:
-    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*.npz")}
 
 
 def marked(mark: str) -> list[str]:

@@ -13,25 +13,26 @@ table names must lie in its folder.
 from __future__ import annotations
 
 import csv
+import json
 import math
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
 from tamis.errors import SimulationError, StudyError, nearest
 from tamis.keys import digest, filled, spelled
 from tamis.simulation import Simulator, complete
-from tamis.store import Damaged, Run, RunStore, Status, paths, read_arrays
+from tamis.store import STATUSES, Damaged, Run, RunStore, Status, read_arrays
 from tamis.types import Inputs, Outputs, Value
 
 RECORD = ("key", "simulator", "version", "status", "seconds", "error", "file")
-STATUSES: tuple[Status, ...] = get_args(Status)
 KEY = re.compile("[0-9a-f]{32}")
 _SHOWN = 10  # faults of a table that are listed
 _README = """\
@@ -53,23 +54,24 @@ def export(
     """Write runs as plain files to a new folder, and return how many; all or none are there at the end."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise StudyError(f'"{folder}" exists and is not empty; name a new folder for the export')
-    have = {run.simulator for run in store.runs()}
+    have = {name for name, _ in store.simulators()}
     if simulator is not None and simulator not in have:
         raise StudyError(f'no run of simulator "{simulator}" in "{store.root}"{nearest(simulator, have)}')
-    runs = store.runs(simulator=simulator, status=status)
-    if not runs:
+    runs = store.each(simulator=simulator, status=status)
+    first = next(runs, None)
+    if first is None:
         raise StudyError(f'"{store.root}" has no such run; nothing was written')
     part = folder.absolute().with_name(f".{folder.absolute().name}.{os.getpid()}.part")
     try:
         part.mkdir(parents=True)
-        _write_table(part, [_exported(store, run, part) for run in runs])
+        n = _write_table(part, (_exported(store, run, part) for run in chain([first], runs)))
         (part / "README.txt").write_text(_README, encoding="utf-8")
         os.replace(part, folder)
     except OSError as error:
         raise StudyError(f'cannot write "{folder}": {error.strerror}; nothing was written') from error
     finally:
         shutil.rmtree(part, ignore_errors=True)
-    return len(runs)
+    return n
 
 
 def _exported(store: RunStore, run: Run, folder: Path) -> dict[tuple[str, str], Any]:
@@ -86,7 +88,7 @@ def _exported(store: RunStore, run: Run, folder: Path) -> dict[tuple[str, str], 
     columns = {name: array.tolist() for name, array in outputs.items() if array.ndim == 1}
     if not plain or len({len(column) for column in columns.values()}) > 1:
         row["", "file"] = f"{run.key}.npz"
-        shutil.copyfile(paths(store.root, run.key)[0], folder / f"{run.key}.npz")
+        (folder / f"{run.key}.npz").write_bytes(store.content(run.key) or b"")
         return row | {("array", name): None for name in outputs}
     if columns:
         row["", "file"] = f"{run.key}.csv"
@@ -101,8 +103,16 @@ def _check_key(key: str) -> None:
         raise StudyError(f"expected the key of a run, 32 hexadecimal digits, found {key!r} in the index")
 
 
-def _write_table(folder: Path, rows: Sequence[Mapping[tuple[str, str], Any]]) -> None:
-    every = {column: None for row in rows for column in row}
+def _write_table(folder: Path, rows: Iterable[Mapping[tuple[str, str], Any]]) -> int:
+    """Write rows whose columns are known when all have been seen; they wait in a file, for there may be a million."""
+    every: dict[tuple[str, str], None] = {}
+    n = 0
+    waiting = folder / "rows.tmp"
+    with waiting.open("w", encoding="utf-8") as file:
+        for row in rows:
+            every |= dict.fromkeys(row)
+            file.write(json.dumps([[*column, value] for column, value in row.items()]) + "\n")
+            n += 1
     inputs = [name for role, name in every if role == "input"]
     outputs = [name for role, name in every if role == "output"]
     clear = {*inputs} - {*RECORD} - {name for role, name in every if role in ("output", "array")}
@@ -111,8 +121,12 @@ def _write_table(folder: Path, rows: Sequence[Mapping[tuple[str, str], Any]]) ->
     taken = {*inputs, *RECORD}
     titles |= {("output", name): f"output:{name}" if name in taken else name for name in outputs}
     titles["", "file"] = "file"
-    cells = ([row.get(column, "") for column in titles] for row in rows)
-    _write_csv(folder / "runs.csv", list(titles.values()), cells)
+    with waiting.open(encoding="utf-8") as file:
+        table = ({(role, name): value for role, name, value in json.loads(line)} for line in file)
+        cells = ([row.get(column, "") for column in titles] for row in table)
+        _write_csv(folder / "runs.csv", list(titles.values()), cells)
+    waiting.unlink()
+    return n
 
 
 def _write_csv(path: Path, header: Sequence[str], rows: Any) -> None:
@@ -146,13 +160,20 @@ class _Table:
     """A table of runs being read: what its columns mean, and the faults found so far."""
 
     def __init__(
-        self, path: Path, simulator: Simulator, fixed: Inputs, base: Path, named: Mapping[str, str]
+        self,
+        path: Path,
+        simulator: Simulator,
+        fixed: Inputs,
+        base: Path,
+        named: Mapping[str, str],
+        max_output: float,
     ) -> None:
         self.path = path
         self.simulator = simulator
         self.fixed = fixed
         self.base = base
         self.named = named
+        self.most = max_output * 1e6
         self.faults: dict[str, list[int]] = {}  # what is wrong, and in which rows
         header, self.lines = _read_csv(path)
         self.used = set(header)
@@ -283,13 +304,15 @@ class _Table:
                 f"{self.simulator.name} is needed, as a column or in the file that the column `file` names"
             )
         for name in self.simulator.outputs:
-            if found[name].dtype.kind in "fc" and not np.isfinite(found[name]).all():
+            if found[name].dtype.kind not in "fiu":
+                raise StudyError(f"output {name} is {_kind(found[name].dtype)}, expected numbers")
+            if not np.isfinite(found[name]).all():
                 raise StudyError(f'output "{name}" is not finite everywhere; give status failed and an error')
         return {name: found[name] for name in self.simulator.outputs}
 
     def _read_file(self, path: Path) -> dict[str, np.ndarray[Any, Any]]:
         if path.suffix == ".npz":
-            arrays = _read_npz(path)
+            arrays = _read_npz(path, self.most)
         elif path.suffix == ".csv":
             arrays = _read_columns(path)
         else:
@@ -333,6 +356,8 @@ def _read_csv(path: Path) -> tuple[list[str], list[list[str]]]:
             file.seek(0)
             reader = csv.reader(file, delimiter=separator, strict=True)
             lines = [[cell.strip() for cell in line] for line in reader if line]
+        if any("\0" in cell for line in lines for cell in line):
+            raise csv.Error("it contains a zero byte")
     except FileNotFoundError:
         raise StudyError(f'no file "{path}"') from None
     except (OSError, UnicodeDecodeError, csv.Error) as error:
@@ -353,11 +378,26 @@ def _read_columns(path: Path) -> dict[str, np.ndarray[Any, Any]]:
     }
 
 
-def _read_npz(path: Path) -> dict[str, np.ndarray[Any, Any]]:
+def _read_npz(path: Path, most: float) -> dict[str, np.ndarray[Any, Any]]:
     try:
-        return dict(read_arrays(path))
+        return dict(read_arrays(path, most=most))
     except Damaged as error:
         raise StudyError(f"{path.name} is not a plain .npz file: {error}") from error
+    except StudyError as error:
+        raise StudyError(f"{path.name}: {error}; raise max_output") from error
+
+
+def _kind(dtype: np.dtype[Any]) -> str:
+    """Say what an array holds instead of numbers."""
+    kinds = {
+        "c": "complex",
+        "U": "text",
+        "S": "text",
+        "V": "a table of its own",
+        "M": "dates",
+        "m": "durations",
+    }
+    return kinds.get(dtype.kind, "true or false" if dtype.kind == "b" else f"of type {dtype}")
 
 
 def _parsed(what: str, text: str) -> float:
@@ -383,6 +423,7 @@ def import_runs(
     base: Path,
     named: Mapping[str, str],
     replace: bool = False,
+    max_output: float = 256.0,
 ) -> Imported:
     """Bring a table of existing runs, or a folder with ``runs.csv``, into a store; all of it or nothing.
 
@@ -397,8 +438,11 @@ def import_runs(
         where it is both, or nothing to leave one out.
     replace
         Replace runs that the store already has with other outputs, which are refused otherwise.
+    max_output
+        Megabytes that the arrays of one run may take.
     """
-    table = _Table(source / "runs.csv" if source.is_dir() else source, simulator, fixed, base, named)
+    path = source / "runs.csv" if source.is_dir() else source
+    table = _Table(path, simulator, fixed, base, named, max_output)
     table.fail()
     rows: dict[str, _Row] = {}
     for row in table.rows():
@@ -420,8 +464,6 @@ def import_runs(
             table.fail()
         for row in todo:
             store.add(row.run, table.outputs(row))
-            if row.run.key in old:
-                paths(store.root, row.run.key)[1].unlink(missing_ok=True)
     lacking = [name for name in simulator.inputs if name not in table.inputs]
     return Imported(
         keys=tuple(rows),

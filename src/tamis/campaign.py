@@ -14,8 +14,7 @@ import warnings
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
 from contextlib import closing
-from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -24,6 +23,7 @@ from tamis import worker
 from tamis.errors import SimulationError, StudyError, TamisWarning, Unavailable
 from tamis.keys import digest, filled, spelled
 from tamis.pool import Executors, Workers, elsewhere
+from tamis.segments import Files
 from tamis.simulation import Simulator, find
 from tamis.store import Run, RunStore, paths, writing
 from tamis.types import Array, Event, Inputs, Mask, Progress, Value, silent
@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from tamis.experiment import Experiment
     from tamis.space import Space
 
-_FLUSH_SECONDS = 0.25
+_GROUP_SECONDS = 0.25  # within which runs that end share one sync
+_SYNC_SHARE = 0.1  # of the time that syncing may take, on a slow disk
 _NEWS_SECONDS = 0.1
 _AHEAD = 1000  # jobs handed to a foreign executor before the first is back
 
@@ -93,22 +94,54 @@ def evaluate(
         jobs = (_job(simulator, store, key, wanted[key], code, max_output) for key in left)
         with store.lock():
             _tidy(store, old)
-            written = time.monotonic()
+            keeper = _Keeper(store, news)
             try:
-                with closing(_performed(simulator, jobs, store, executor, timeout)) as performed:
-                    for run, size in performed:
+                with closing(_performed(simulator, jobs, keeper, executor, timeout)) as performed:
+                    for run in performed:
                         runs[run.key] = run
-                        store.record(run, size)
-                        if time.monotonic() - written > _FLUSH_SECONDS:
-                            store.flush()
-                            written = time.monotonic()
-                        news.add(run)
+                keeper.commit()
             except BaseException:
                 store.recover(left)  # adopts what workers finished after the last word we had from them
                 raise
     store.flush()
     news.tell()
     return [runs[key] for key in keys]
+
+
+class _Keeper:
+    """Puts runs into the store as they end, and tells of them once they are on the disk; several share one sync."""
+
+    def __init__(self, store: RunStore, news: _News) -> None:
+        self.store = store
+        self._news = news
+        self._group: list[Run] = []
+        self._due = time.monotonic() + _GROUP_SECONDS
+        news.begin()
+
+    def take(self, run: Run, left: Files) -> None:
+        """Keep a run: nothing but a power cut takes it from here on."""
+        self.store.record(run, left)
+        self._group.append(run)
+        if run.seconds > _GROUP_SECONDS:
+            self.commit()  # nothing is gained by waiting for others
+
+    def idle(self) -> None:
+        """Sync if it is time to."""
+        if self._group and time.monotonic() > self._due:
+            self.commit()
+
+    def commit(self) -> None:
+        """Sync what was taken since the last time, and tell of it."""
+        start = time.monotonic()
+        self.store.flush()
+        end = time.monotonic()
+        self._due = end + max(_GROUP_SECONDS, (end - start) / _SYNC_SHARE)
+        for run in self._group:
+            work = paths(self.store.root, run.key)[2]
+            if run.status == "done" and work.exists():
+                shutil.rmtree(work, ignore_errors=True)
+        self._news.add(self._group)
+        self._group.clear()
 
 
 class _News:
@@ -122,9 +155,13 @@ class _News:
         self._start = time.monotonic()
         self._told = 0.0
 
-    def add(self, run: Run) -> None:
-        self._done += 1
-        self._failed += run.status != "done"
+    def begin(self) -> None:
+        """Count the time per run from now on."""
+        self._start = time.monotonic()
+
+    def add(self, runs: Sequence[Run]) -> None:
+        self._done += len(runs)
+        self._failed += sum(run.status != "done" for run in runs)
         if time.monotonic() - self._told > _NEWS_SECONDS:
             self.tell()
 
@@ -144,7 +181,7 @@ def _job(simulator: Simulator, store: RunStore, key: str, full: Inputs, code: st
         for name, value in full.items()
     }
     run = Run(key, simulator.name, simulator.version, full, "done", 0.0, code=code)
-    return Job(simulator.address, store.root.absolute(), run, inputs, max_output)
+    return Job(simulator.address, store.root.absolute(), run, inputs, max_output, pack=True)
 
 
 def _tidy(store: RunStore, again: Mapping[str, Run]) -> None:
@@ -164,19 +201,21 @@ def _tidy(store: RunStore, again: Mapping[str, Run]) -> None:
 def _performed(
     simulator: Simulator,
     jobs: Iterable[Job],
-    store: RunStore,
+    keeper: _Keeper,
     executor: Executors,
     timeout: float | None,
-) -> Generator[tuple[Run, int], None, None]:
+) -> Generator[Run, None, None]:
     if executor == 0:
         if timeout is not None:
             warnings.warn(
                 "the time-out of runs is not enforced without worker processes", TamisWarning, stacklevel=4
             )
         for job in jobs:
-            with writing(store.root):
-                done = do(job, simulator)
-            yield done
+            with writing(keeper.store.root):
+                run, left = do(job, simulator)
+            keeper.take(run, left)
+            keeper.idle()
+            yield run
         return
     _check_address(simulator)
     check_present(simulator)
@@ -185,11 +224,11 @@ def _performed(
         prepare(simulator)
     if isinstance(executor, int):
         with Workers(executor) as workers:
-            yield from workers.perform(jobs, timeout)
+            yield from (run for run, _ in workers.perform(jobs, timeout, keeper.take, keeper.idle))
     elif isinstance(executor, Workers):
-        yield from executor.perform(jobs, timeout)
+        yield from (run for run, _ in executor.perform(jobs, timeout, keeper.take, keeper.idle))
     else:
-        yield from _handed_over(jobs, store, executor, timeout)
+        yield from _handed_over(jobs, keeper, executor, timeout)
 
 
 def _check_address(simulator: Simulator) -> None:
@@ -210,8 +249,8 @@ def _check_address(simulator: Simulator) -> None:
 
 
 def _handed_over(
-    jobs: Iterable[Job], store: RunStore, executor: Executor, timeout: float | None
-) -> Iterator[tuple[Run, int]]:
+    jobs: Iterable[Job], keeper: _Keeper, executor: Executor, timeout: float | None
+) -> Iterator[Run]:
     source = iter(jobs)
     pending: dict[Future[tuple[Run, bytes, bytes]], Job] = {}
     ended: SimpleQueue[Future[tuple[Run, bytes, bytes]]] = SimpleQueue()
@@ -223,8 +262,12 @@ def _handed_over(
                 future.add_done_callback(ended.put)
             if not pending:
                 return
-            future = ended.get()
-            job = pending.pop(future)
+            try:
+                future = ended.get(timeout=_GROUP_SECONDS)
+            except Empty:
+                keeper.idle()
+                continue
+            del pending[future]
             try:
                 run, array, log = future.result()
             except (BrokenExecutor, CancelledError, OSError) as error:
@@ -232,27 +275,12 @@ def _handed_over(
                     f"the executor lost a run ({type(error).__name__}: {error}); what was finished is kept, "
                     "the same call goes on"
                 ) from error
-            with writing(store.root):
-                size = _received(store.root, run, array, log)
-            yield run, size
+            keeper.take(run, keeper.store.put(run.key, array, log))
+            keeper.idle()
+            yield run
     finally:
         for future in pending:
             future.cancel()
-
-
-def _received(root: Path, run: Run, array: bytes, log: bytes) -> int:
-    path, log_path, work = paths(root, run.key)
-    part = work.with_suffix(".part")
-    for folder in (path.parent, part.parent):
-        folder.mkdir(parents=True, exist_ok=True)
-    try:
-        part.write_bytes(array)
-        log_path.write_bytes(log) if log else log_path.unlink(missing_ok=True)
-    except OSError:
-        part.unlink(missing_ok=True)
-        raise
-    os.replace(part, path)
-    return len(array)
 
 
 def points(

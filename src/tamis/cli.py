@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tamis._version import __version__
-from tamis.errors import SimulationError, StudyError, TamisError
+from tamis.errors import SimulationError, StudyError, TamisError, visible
 
 if TYPE_CHECKING:
     from tamis.pool import Executors
@@ -50,10 +50,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("interrupted; nothing finished is lost, the same command goes on", file=sys.stderr)
         return INTERRUPTED
     except StudyError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {visible(str(error))}", file=sys.stderr)
         return WRONG_REQUEST
     except TamisError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {visible(str(error))}", file=sys.stderr)
         return COMPUTATION_SAYS_NO
     except BrokenPipeError:
         return DONE

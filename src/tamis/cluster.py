@@ -18,21 +18,19 @@ import os
 import platform
 import re
 import subprocess
-import tempfile
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Executor, Future
 from dataclasses import replace
 from functools import lru_cache
 from importlib import import_module
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 from tamis.errors import StudyError
 from tamis.pool import ONE_THREAD
 from tamis.processes import python
 from tamis.simulation import Simulator, find
-from tamis.store import Run, write_array_file
+from tamis.store import Run, array_file
 from tamis.worker import Job, kernel_code, warm
 
 _LIBRARIES = ("tamis", "numpy", "scipy", "numba")
@@ -181,10 +179,7 @@ def _checked(expected: dict[str, str], function: Callable[..., Any], job: Job, *
 def _lost(job: Job, error: str) -> tuple[Run, bytes, bytes]:
     """Return the files of a run that ended the machine it was on."""
     run = replace(job.run, status="crashed", seconds=math.nan, error=error)
-    with tempfile.TemporaryDirectory(prefix="tamis-") as folder:
-        file = Path(folder) / "run.npz"
-        write_array_file(file, run, {})
-        return run, file.read_bytes(), f"{error}\n".encode()
+    return run, array_file(run, {}), f"{error}\n".encode()
 
 
 def _workers_tried(error: BaseException) -> str:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 
 _FIGURE = re.compile(r"(?<![\w.])[-+]?(\d+\.?\d*([eE][-+]?\d+)?|nan\b|inf\b)")
+_HIDDEN = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n"}
 
 
 class TamisError(Exception):
@@ -34,6 +35,19 @@ class SurrogateError(TamisError):
 
 class TamisWarning(UserWarning):
     """Something the user should worry about; collected during a study and printed in the report."""
+
+
+def told(error: BaseException | str) -> str:
+    """Return the text of an error, also of one that cannot say it."""
+    try:
+        return str(error)
+    except Exception as failure:
+        return f"(its text cannot be had: {type(failure).__name__})"
+
+
+def visible(text: str) -> str:
+    """Spell out what a terminal would obey, or could not show: texts come from anywhere."""
+    return text.translate(_HIDDEN).encode("utf-8", "backslashreplace").decode()
 
 
 def without_figures(text: str) -> str:

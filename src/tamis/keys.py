@@ -55,6 +55,15 @@ def digest(*parts: Any) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:LENGTH]
 
 
+def contradicts(key: str, simulator: str, version: str, inputs: Inputs) -> bool:
+    """Say whether a key is not that of these inputs; a text may stand for a file's content, which is not known here."""
+    if "\\" in simulator or any(isinstance(value, str) for value in inputs.values()):
+        return False
+    return key != digest(
+        simulator, version, [[name, _spelled(v, "number")] for name, v in sorted(inputs.items())]
+    )
+
+
 def spelled(simulator: Simulator, full: Inputs) -> list[list[str]]:
     """Write complete inputs as text without loss: numbers exactly, files by content."""
     return [[name, _spelled(value, simulator.inputs[name].kind)] for name, value in sorted(full.items())]

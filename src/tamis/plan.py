@@ -223,6 +223,8 @@ def _print_one(raw: Raw) -> None:
     asked, sampled = [*_asked(raw), *_added(raw)], _sampled(raw)
     with RunStore(root) as store:
         stored, drawn = store.get_many(asked), store.get_many(sampled)
+        groups = failure_groups({**stored, **drawn}.values())
+        logs = {group[0].key: store.log_place(group[0].key) for group in groups[:_GROUPS]}
     done = [run for run in stored.values() if run.status == "done"]
     left = len(asked) - len(stored)
     spent = [run.seconds for run in done if run.seconds == run.seconds]
@@ -232,9 +234,8 @@ def _print_one(raw: Raw) -> None:
     if drawn:
         failed = sum(run.status != "done" for run in drawn.values())
         say(f"runs of the sampler: {len(drawn) - failed} done, {failed} failed")
-    groups = failure_groups({**stored, **drawn}.values())
     for group in groups[:_GROUPS]:
-        _print_failures(root, group)
+        _print_failures(root, group, logs[group[0].key])
     if len(groups) > _GROUPS:
         say(f"  and {sum(map(len, groups[_GROUPS:]))} failures of {len(groups) - _GROUPS} other kinds")
     if groups:
@@ -287,15 +288,15 @@ def _asked(raw: Raw) -> list[str]:
     return list(dict.fromkeys(run_key(study.simulator, point) for point in points))
 
 
-def _print_failures(root: Path, group: list[Run]) -> None:
+def _print_failures(root: Path, group: list[Run], log: str) -> None:
     run = group[0]
-    _, log, work = paths(root, run.key)
+    work = paths(root, run.key)[2]
     varied = "for instance " if len({other.error for other in group}) > 1 else ""
     say(f"  {len(group)} x {run.status}: {varied}{run.error}")
     say(f"      at {', '.join(f'{name} = {_short(value)}' for name, value in run.inputs.items())}")
-    for what, path in (("log", log), ("working folder", work)):
-        if path.exists():
-            say(f"      {what}: {path}")
+    for what, place in (("log", log), ("working folder", str(work) if work.exists() else "")):
+        if place:
+            say(f"      {what}: {place}")
 
 
 def _short(value: Value) -> str:

@@ -27,7 +27,7 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import replace
@@ -39,6 +39,7 @@ from weakref import WeakSet
 from tamis import worker
 from tamis.errors import StudyError
 from tamis.processes import MARK, adopt_orphans, below, end_all_but, kill_tree, python, reaper
+from tamis.segments import Files
 from tamis.store import Run, paths, writing
 from tamis.worker import Job, conclude, do
 
@@ -83,15 +84,15 @@ class _Child:
         with suppress(OSError):  # a child that is gone is noticed when it is listened to
             self.line.send(job)
 
-    def listen(self, timeout: float | None) -> tuple[Run, int] | BaseException | None:
-        """Return the run and its file's size, or why there are none, or None while it is under way."""
+    def listen(self, timeout: float | None) -> tuple[Run, Files] | BaseException | None:
+        """Return the run and what it left, or why there are none, or None while it is under way."""
         gone = self.process.poll() is not None  # asked before the line is read for the last time
         try:
             while self.line.poll():
                 answer = self.line.recv()
                 if answer != "begins":
                     self.job, self.due = None, math.inf
-                    return cast("tuple[Run, int] | BaseException", answer)
+                    return cast("tuple[Run, Files] | BaseException", answer)
                 self._begun = self.proven = True
                 self.due = time.monotonic() + timeout if timeout else math.inf
         except Exception:  # no more words, half a word, or none that we know
@@ -101,10 +102,10 @@ class _Child:
         late = time.monotonic() > self.due
         return self._lost(timeout if late else None) if gone or late else None
 
-    def _lost(self, timeout: float | None) -> tuple[Run, int] | BaseException:
+    def _lost(self, timeout: float | None) -> tuple[Run, Files] | BaseException:
         """Kill the child, and write the record of a run that cannot write its own."""
         assert self.job
-        root, run = self.job.root, self.job.run
+        job, run = self.job, self.job.run
         code = self.process.poll()
         self._said.seek(0)
         said = self._said.read().decode(errors="replace").strip().rpartition("\n")[2]
@@ -120,8 +121,8 @@ class _Child:
         else:
             error = f"the process ended during the run: {_ending(code)}"
             run = replace(run, status="crashed", seconds=math.nan, error=error)
-        with writing(root):
-            return run, conclude(root, run, {}, f"{run.error}\n{_last_words(paths(root, run.key)[2])}")
+        with writing(job.root):
+            return run, conclude(job, run, {}, f"{run.error}\n{_last_words(paths(job.root, run.key)[2])}")
 
     @property
     def ended(self) -> bool:
@@ -193,8 +194,18 @@ class Workers:
             child.end()
         self._children.clear()
 
-    def perform(self, jobs: Iterable[Job], timeout: float | None) -> Iterator[tuple[Run, int]]:
-        """Do the jobs, one campaign at a time; yield each run and its file's size as they end."""
+    def perform(
+        self,
+        jobs: Iterable[Job],
+        timeout: float | None,
+        taken: Callable[[Run, Files], None] | None = None,
+        idle: Callable[[], None] | None = None,
+    ) -> Iterator[tuple[Run, Files]]:
+        """Do the jobs, one campaign at a time; yield each run and what it left as they end.
+
+        ``taken`` is told of each before its child gets another job, so that no child is ever ahead of what is kept;
+        ``idle`` is called a few times a second at least.
+        """
         source = iter(jobs)
         again: list[Job] = []
         fruitless = 0
@@ -205,7 +216,7 @@ class Workers:
                     [child.line for child in busy],
                     max(0.0, min(_GLANCE, *(c.due - time.monotonic() for c in busy))),
                 )
-                ended: list[tuple[Run, int]] = []
+                ended: list[tuple[Run, Files]] = []
                 for child in busy:
                     job = child.job
                     assert job
@@ -218,6 +229,8 @@ class Workers:
                         with writing(job.root):
                             raise answer
                     elif answer:
+                        if taken:
+                            taken(*answer)
                         ended.append(answer)
                         fruitless = 0
                 if fruitless > 2:
@@ -226,6 +239,8 @@ class Workers:
                     )
                 self._employed(again, source, timeout)  # before the answers are dealt with: nobody waits
                 yield from ended
+                if idle:
+                    idle()
         finally:
             for child in self._children:
                 if child.job:
@@ -289,9 +304,13 @@ def elsewhere(job: Job, timeout: float | None) -> tuple[Run, bytes, bytes]:
     folder = Path(tempfile.mkdtemp(prefix="tamis-"))
     kept = False
     try:
-        ((run, _),) = _own.workers.perform([replace(job, root=folder)], timeout)
+        ((run, left),) = _own.workers.perform([replace(job, root=folder)], timeout)
         path, log, work = paths(folder, run.key)
+        if run.status == "done":
+            shutil.rmtree(work, ignore_errors=True)
         kept = work.exists() or any(work.parent.glob("*.kept"))
+        if left.content is not None:
+            return run, left.content, left.log
         return run, path.read_bytes(), log.read_bytes() if log.exists() else b""
     finally:
         if not kept:

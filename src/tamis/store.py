@@ -1,187 +1,70 @@
-"""The run store: one array file a run, and an index that can be rebuilt from them.
+"""The run store: array files that explain themselves, and an index that can be made anew from them.
 
-Why files: a run that took hours must survive a kill at any instant, a full disk, a copy to another machine
-and ten years. A file written under another name and renamed exists whole or not at all; one growing file can
-be lost at once. Each array file is a plain ``.npz`` that holds its own record, ``run.json``, so it explains
-itself. It holds no times (they live in the index) and its zip dates are fixed: same run, same bytes.
+A run that took hours must survive a kill at any instant, a power cut, a full disk, a copy to another machine and
+ten years. A large run is a file of its own, written under another name and renamed, whole or not there at all.
+Small ones are packed into segments that grow at their end, whole up to the last one. Either is synced before
+the run is told as done: runs that end within a quarter of a second share one sync (`flush`).
 
-Why SQLite beside them: finding one run among 100 000 must not open 100 000 files. The index keeps the plain
-rollback journal, not the write-ahead log: at rest it is one file to copy, and network disks suit it. Rows
-are written in small batches; what a kill takes from the index is found again by looking for the array file.
-Where index and file disagree the file is believed.
+The files are the truth. The index says where each run is and what its bytes sum up to; rows carry sums of their
+own, and where index and file disagree the file is believed. What is wrong is told once and mended in one pass.
 
-One campaign writes at a time, under a lock that the system releases when its holder dies. Readers need none.
+One campaign writes at a time, under a lock that the system releases when its holder dies. Readers need none; what
+they find out of order they mend for themselves, and for all if nobody writes.
 """
 
 from __future__ import annotations
 
-import errno
-import fcntl
-import io
-import json
-import math
 import os
-import socket
-import sqlite3
 import warnings
-import zipfile
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import suppress
+from heapq import merge
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
 
-import numpy as np
+from tamis import files, segments
+from tamis.errors import StudyError, TamisWarning
+from tamis.index import INDEX, Index, Row
+from tamis.ledger import SHOWN, Ledger, paths, writing
+from tamis.records import (
+    STATUSES,
+    Damaged,
+    Run,
+    Status,
+    array_file,
+    failure_groups,
+    read_arrays,
+    read_record,
+    reason,
+)
+from tamis.repair import set_aside
+from tamis.segments import SMALL, Files, Place, array_bytes, opened, segment_path
+from tamis.types import Outputs
 
-from tamis.errors import StudyError, TamisWarning, nearest, without_figures
-from tamis.types import Inputs, Outputs
-
-Status: TypeAlias = Literal["done", "failed", "crashed", "timeout"]
-
-INDEX = "runs.sqlite"
-FORMAT = 1
-_COLUMNS = "key, simulator, version, inputs, status, seconds, error, code, bytes, warnings"
-_ADDED = "warnings TEXT NOT NULL DEFAULT '[]'"  # lacking in the first indexes: whoever writes adds it
-_SCHEMA = f"""
-BEGIN;
-CREATE TABLE runs (key TEXT PRIMARY KEY, simulator TEXT NOT NULL, version TEXT NOT NULL, inputs TEXT NOT NULL,
-    status TEXT NOT NULL, seconds REAL, error TEXT NOT NULL, code TEXT NOT NULL, bytes INTEGER NOT NULL,
-    {_ADDED});
-CREATE INDEX runs_by_status ON runs (simulator, status);
-PRAGMA user_version = {FORMAT};
-COMMIT;
-"""
-_INSERT = f"INSERT OR REPLACE INTO runs ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-
-
-@dataclass(frozen=True)
-class Run:
-    """One evaluation of a simulator: what was asked, how it ended, why it failed.
-
-    ``failed`` means that the physics said no (`SimulationError`), ``crashed`` that the program broke; a
-    likelihood treats them differently. ``error`` is one line; tracebacks and print-outs are in the run's log.
-    ``seconds`` is NaN where nobody measured it. ``warnings`` holds one line of each kind of `TamisWarning`.
-    """
-
-    key: str
-    simulator: str
-    version: str
-    inputs: Inputs
-    status: Status
-    seconds: float
-    error: str = ""
-    code: str = ""
-    warnings: tuple[str, ...] = ()
+__all__ = [
+    "INDEX",
+    "STATUSES",
+    "Damaged",
+    "Files",
+    "Run",
+    "RunStore",
+    "Status",
+    "array_file",
+    "failure_groups",
+    "paths",
+    "read_arrays",
+    "read_record",
+    "reason",
+    "writing",
+]
+_MANY = 1000  # rows read at a time
 
 
-def failure_groups(runs: Iterable[Run]) -> list[list[Run]]:
-    """Group the runs that failed by their reason, whatever the numbers in it; the largest group first."""
-    groups: dict[tuple[str, str], list[Run]] = {}
-    for run in runs:
-        if run.status != "done":
-            groups.setdefault(reason(run), []).append(run)
-    return sorted(groups.values(), key=len, reverse=True)
-
-
-def reason(run: Run) -> tuple[str, str]:
-    """Return how a run ended and why, whatever the numbers in it."""
-    return run.status, without_figures(run.error)
-
-
-def write_array_file(path: Path, run: Run, outputs: Outputs) -> int:
-    """Write one run's record and arrays, the same bytes every time; return their number."""
-    record = {**vars(run), "inputs": dict(run.inputs)}
-    del record["seconds"], record["warnings"]
-    try:
-        with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
-            for name, array in outputs.items():
-                buffer = io.BytesIO()
-                np.lib.format.write_array(buffer, np.asarray(array, order="C"), allow_pickle=False)
-                _write_member(archive, f"{name}.npy", buffer.getvalue())
-            _write_member(archive, "run.json", json.dumps(record, indent=1).encode())
-            if run.warnings:  # beside the record, where earlier versions of tamis look past them
-                _write_member(archive, "warnings.json", json.dumps(run.warnings).encode())
-    except ValueError as error:  # closing an archive interrupted inside a member hides the interrupt
-        raise error.__context__ or error from None
-    return path.stat().st_size
-
-
-def _write_member(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
-    info = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
-    info.create_system = 3
-    archive.writestr(info, content)
-
-
-class Damaged(Exception):
-    """An array file cannot be read, or is not what its name says."""
-
-
-@contextmanager
-def _reading(path: Path) -> Iterator[zipfile.ZipFile]:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            yield archive
-    except StudyError:
-        raise
-    except Exception as error:
-        # a broken zip file raises nearly anything; a true error of the system has a number
-        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
-            raise
-        raise Damaged(f"{type(error).__name__}: {error}") from error
-
-
-def read_record(path: Path) -> Run:
-    """Return the run that an array file says it holds, its seconds unknown; `Damaged` if it cannot."""
-    with _reading(path) as archive:
-        warned = json.loads(archive.read("warnings.json")) if "warnings.json" in archive.namelist() else ()
-        run = Run(**json.loads(archive.read("run.json")), seconds=math.nan, warnings=tuple(warned))
-        if run.key != path.stem:
-            raise ValueError(f"it holds run {run.key}")
-    return run
-
-
-def read_arrays(path: Path) -> Outputs:
-    """Read all arrays of an array file, none for a run that failed; `Damaged` if they cannot be read."""
-    with _reading(path) as archive:
-        names = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
-        return {name: _read_array(archive, name) for name in names}
-
-
-def _read_array(archive: zipfile.ZipFile, name: str) -> Any:
-    return np.lib.format.read_array(io.BytesIO(archive.read(f"{name}.npy")), allow_pickle=False)
-
-
-def paths(root: Path, key: str) -> tuple[Path, Path, Path]:
-    """Return where a run's array file, its log and its working folder are."""
-    return root / key[:2] / f"{key}.npz", root / key[:2] / f"{key}.log", root / ".work" / key
-
-
-@contextmanager
-def writing(root: Path) -> Iterator[None]:
-    """Explain why a store cannot be written: a full disk, a read-only folder, a file in the way."""
-    try:
-        yield
-    except (OSError, sqlite3.OperationalError) as error:
-        where = getattr(error, "filename", None) or root
-        reason = getattr(error, "strerror", None) or str(error)
-        raise StudyError(
-            f'cannot write to the run store "{root}": {reason} ("{where}"); make room or give a writable '
-            "folder, then run again: what was finished is kept"
-        ) from error
-
-
-class RunStore:
+class RunStore(Ledger):
     """A folder of runs, safe to copy, merge and keep for years.
 
     Nothing is created before the first run is added. `close` it, or use it as a context manager.
     """
-
-    _db: sqlite3.Connection | None = None
-    _handle: int | None = None  # of the lock, while it is ours
-
-    def __init__(self, root: Path | str) -> None:
-        self.root = Path(root)
-        self._unwritten: dict[str, tuple[Run, int]] = {}
 
     def __enter__(self) -> RunStore:
         return self
@@ -198,13 +81,17 @@ class RunStore:
 
     def close(self) -> None:
         """Write what is left to write and let go of the index."""
-        self.flush()
+        if self._index is not None:
+            self._settle()
+        if self._index is not None and self._index.unsealed:
+            with (
+                suppress(StudyError),
+                self.lock(),
+            ):  # without the sum, the next one to open it looks at all rows
+                self._index.seal()
         self._let_go()
 
-    def _let_go(self) -> None:
-        if self._db is not None:
-            self._db.close()
-            self._db = None
+    # --- reading
 
     def get(self, key: str) -> Run | None:
         """Return one run, or None if the store lacks it."""
@@ -216,279 +103,306 @@ class RunStore:
 
     def runs(self, *, simulator: str | None = None, status: Status | None = None) -> list[Run]:
         """List the runs in the order of their keys, all or those of one simulator or one status."""
-        self.flush()
-        rows = self._query(
-            "SELECT * FROM runs WHERE simulator = ifnull(?, simulator) AND status = ifnull(?, status) ORDER BY key",
-            (simulator, status),
-        )
-        return [_run(row)[0] for row in rows]
+        return list(self.each(simulator=simulator, status=status))
+
+    def each(self, *, simulator: str | None = None, status: Status | None = None) -> Iterator[Run]:
+        """Yield what `runs` lists, however many there are; the store may change meanwhile."""
+        self._settle()
+        mine = {
+            key: run
+            for key, (run, _) in sorted(self._adopted.items())
+            if simulator in (None, run.simulator) and status in (None, run.status)
+        }
+        known = (run for run in self._indexed(simulator, status) if run.key not in self._adopted)
+        return merge(known, mine.values(), key=lambda run: run.key)
+
+    def _indexed(self, simulator: str | None, status: Status | None) -> Iterator[Run]:
+        last = ""
+        while rows := self._ask(Index.after, last, simulator, status, _MANY):
+            yield from (run for run, _ in rows)
+            last = rows[-1][0].key
 
     def counts(self) -> dict[str, int]:
         """Return the number of runs of each status."""
-        self.flush()
-        return dict(self._query("SELECT status, count(*) FROM runs GROUP BY status ORDER BY status"))
+        self._settle()
+        found = self._ask(Index.counts) or {}
+        known = (self._ask(Index.find, list(self._adopted)) if self._adopted else None) or {}
+        for key, (run, _) in self._adopted.items():
+            found[run.status] = found.get(run.status, 0) + 1
+            if key in known:
+                found[known[key][0].status] -= 1
+        return {status: found[status] for status in sorted(found) if found[status]}
+
+    def simulators(self) -> dict[tuple[str, str], int]:
+        """Return the names and versions of the simulators, and how many runs each has."""
+        self._settle()
+        return self._ask(Index.simulators) or {}
 
     def outputs(self, key: str, names: Sequence[str] | None = None) -> Outputs:
         """Read a run's arrays, all or only those named."""
-        path = paths(self.root, key)[0]
+        row = self._rows([key]).get(key)
         try:
-            with _reading(path) as archive:
-                have = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
-                if not have:
-                    run = read_record(path)
-                    raise StudyError(f"run {key} has no outputs; {run.status}: {run.error}")
-                for name in names or ():
-                    if name not in have:
-                        raise StudyError(f'run {key} has no output "{name}"{nearest(name, have)}')
-                return {name: _read_array(archive, name) for name in (have if names is None else names)}
+            source = self._source(key, row)
+            try:
+                found = read_arrays(source, names)
+            except StudyError as error:
+                if not _whole(source, row):
+                    raise Damaged("a name in it has changed") from None
+                if read_arrays(source):
+                    raise StudyError(f"run {key} has {error}") from None
+                found = {}
+            if not found and names != []:
+                run = row[0] if row else read_record(source, key)
+                raise StudyError(f"run {key} has no outputs; {run.status}: {run.error}")
+            return found
         except FileNotFoundError:
+            path = paths(self.root, key)[0]
             raise StudyError(f'run {key} has no array file "{path}"; run again to compute it') from None
         except Damaged as error:
-            _set_aside(path)
+            if row is None or row[1].segment is None:
+                set_aside(paths(self.root, key)[0])
+            others = self.damaged({key})
+            more = f", and those of {len(others)} other runs: {', '.join(others[:SHOWN])}" if others else ""
             raise StudyError(
-                f'array file "{path}" is damaged ({error}) and was set aside; run again to repeat this run'
+                f"the array file of run {key} is damaged ({error}){more}; run again to repeat what is damaged"
             ) from error
+
+    def _source(self, key: str, row: Row | None) -> bytes | Path:
+        """Return a run's array file: its content if that is small, then compared with its sum; `Damaged`."""
+        if row is None or row[1].size > SMALL:
+            path = paths(self.root, key)[0]
+            return path if path.exists() else _missing(path)
+        content = self.content(key, row)
+        if content is None:
+            raise Damaged("its bytes are not those that were written")
+        return content
+
+    def content(self, key: str, row: Row | None = None) -> bytes | None:
+        """Return the bytes of a run's array file; None if they are not what was written."""
+        row = row or self._rows([key]).get(key)
+        if row is None or row[1].segment is None:
+            content = paths(self.root, key)[0].read_bytes()
+            return content if row is None or zlib.crc32(content) == row[1].crc else None
+        with opened(segment_path(self.root, row[1].segment)) as handle:
+            return array_bytes(handle, row[1])
 
     def log(self, key: str) -> str:
         """Return what a run printed, and its traceback if it crashed; empty if there was nothing."""
+        row = self._rows([key]).get(key)
         path = paths(self.root, key)[1]
-        return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+        if row is not None and row[1].segment is not None:
+            with opened(segment_path(self.root, row[1].segment)) as handle:
+                content = segments.read_log(handle, row[1].offset, row[1].log)
+        else:
+            content = path.read_bytes() if path.exists() else b""
+        return content.decode(errors="replace")
 
-    def add(self, run: Run, outputs: Outputs | None) -> None:
-        """Add or replace one run; whoever reads meanwhile sees the old state or the new one."""
-        with self.lock(), writing(self.root):
-            path, _, work = paths(self.root, run.key)
-            part = work.with_suffix(".part")
-            for folder in (path.parent, part.parent):
-                folder.mkdir(exist_ok=True)
-            size = write_array_file(part, run, outputs or {})
-            os.replace(part, path)
-            self.record(run, size)
+    def log_place(self, key: str) -> str:
+        """Say where a run's log is, a file or a command that prints it; empty if there is none."""
+        row = self._rows([key]).get(key)
+        if row is not None and row[1].segment is not None:
+            path = segment_path(self.root, row[1].segment)
+            return f"tar xOf {path} {key}.log" if row[1].log else ""
+        path = paths(self.root, key)[1]
+        return str(path) if path.exists() else ""
 
-    def record(self, run: Run, size: int) -> None:
-        """Note a run whose array file of this size is in place; `flush` writes the notes to the index."""
-        self._unwritten[run.key] = (run, size)
-
-    def flush(self) -> None:
-        """Write to the index what was noted since the last time."""
-        if self._unwritten:
-            with self.lock():
-                self._write_rows()
-
-    def forget(self, keys: Iterable[str]) -> None:
-        """Remove runs: their array files and logs first, then their rows."""
-        gone = list(keys)
-        with self.lock(), writing(self.root):
-            self._write_rows()
-            for key in gone:
-                for path in paths(self.root, key)[:2]:
-                    path.unlink(missing_ok=True)
-            db = self._connect()
-            assert db is not None
-            with db:
-                db.executemany("DELETE FROM runs WHERE key = ?", [(key,) for key in gone])
+    # --- finding out what is there
 
     def recover(self, keys: Sequence[str]) -> dict[str, Run]:
         """Return those of these runs whose array files are in place, whatever the index says.
 
         A file the index does not know (a kill came between the two) is adopted. A missing or damaged one is
-        reported, and its run counts as absent.
+        reported, and its run counts as absent. Small array files are read for it, large ones only looked for.
         """
+        self._look()
         rows = self._rows(keys)
         found: dict[str, Run] = {}
         lost: list[str] = []
+        packed: dict[int, list[Row]] = {}
         for key in keys:
-            path = f"{self.root}/{key[:2]}/{key}.npz"
+            row = rows.get(key)
+            if row is not None and row[1].segment is not None and not self._redone(row):
+                packed.setdefault(row[1].segment, []).append(row)
+                continue
+            path = paths(self.root, key)[0]
             try:
-                size = os.stat(path).st_size
-                if key in rows and rows[key][1] == size:
-                    found[key] = rows[key][0]
-                else:
-                    found[key] = read_record(Path(path))
-                    self.record(found[key], size)
+                found[key] = self._found(key, row, path)
             except FileNotFoundError:
-                if key in rows:
+                if row is not None:
                     lost.append(f"{path}: missing")
             except Damaged as error:
-                _set_aside(Path(path))
+                set_aside(path)
                 lost.append(f"{path}: {error}")
+        for number, those in packed.items():
+            bad = self._bad(number, those)
+            lost += [f"{run.key} in {segment_path(self.root, number)}: damaged" for run, _ in bad]
+            gone = {run.key for run, _ in bad}
+            found |= {run.key: run for run, _ in those if run.key not in gone}
         if lost:
             warnings.warn(
                 f"{len(lost)} array files of the run store are missing or damaged, these runs are repeated: "
-                + "; ".join(lost[:5]),
+                + "; ".join(lost[:SHOWN]),
                 TamisWarning,
                 stacklevel=3,
             )
-        return found
+        return {key: found[key] for key in keys if key in found}
 
-    @contextmanager
-    def lock(self) -> Iterator[None]:
-        """Be the only writer or be refused; what was noted is written to the index at the end."""
-        with self._locked():
-            self._connect(create=True)
-            yield
+    def _redone(self, row: Row) -> bool:
+        """Say whether a packed run that failed was done again, with more to tell, before a kill came."""
+        return row[0].status != "done" and paths(self.root, row[0].key)[0].exists()
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        if self._handle is not None:
-            yield
-            return
+    def sized(self) -> Iterator[tuple[Run, int]]:
+        """Yield every run whose array file is there, and how many bytes it and its log take."""
+        for run, place in self._each_row():
+            own = [path.stat().st_size for path in paths(self.root, run.key)[:2] if path.exists()]
+            if place.segment is not None:
+                yield run, place.size + place.log
+            elif own:
+                yield run, sum(own)
+
+    def _each_row(self) -> Iterator[Row]:
+        last = ""
+        while rows := self._ask(Index.after, last, None, None, _MANY):
+            yield from rows
+            last = rows[-1][0].key
+
+    def without_file(self) -> list[str]:
+        """Return the keys of the runs that the index has and no file."""
+        lost, last = [], ""
+        while rows := self._ask(Index.loose, last, _MANY):
+            lost += [run.key for run, _ in rows if not paths(self.root, run.key)[0].exists()]
+            last = rows[-1][0].key
+        have = segments.sizes(self.root)
+        for number in {*(self._ask(Index.covered) or {})} - {*have}:
+            lost += [run.key for run, _ in self._ask(Index.packed, number) or []]
+        return lost
+
+    def replaced(self) -> dict[int, int]:
+        """Return the segments that hold array files which no longer count, and how many bytes these take."""
+        live = self._ask(Index.live) or {}
+        ends = self._ask(Index.covered) or {}
+        spare = {number: end - live.get(number, 0) for number, end in ends.items()}
+        return {number: size for number, size in spare.items() if size > 0}
+
+    def _found(self, key: str, row: Row | None, path: Path) -> Run:
+        """Return a run that has a file of its own."""
+        size = os.stat(path).st_size
+        if row is not None and row[1].segment is None and row[1].size == size:
+            if size > SMALL or zlib.crc32(path.read_bytes()) == row[1].crc:
+                return row[0]
+            raise Damaged("its bytes are not those that were written")
+        content = path.read_bytes()
+        run = read_record(content, key)
+        self._adopt(run, Place(len(content), zlib.crc32(content)))
+        return run
+
+    def _bad(self, number: int, rows: Iterable[Row]) -> list[Row]:
+        """Return the runs of a segment whose array files are not what was written."""
         try:
-            self._seize()
-            yield
-            self._write_rows()
-        except BaseException:
-            with suppress(StudyError):  # the first error is the one to tell; rows lost here are adopted later
+            with opened(segment_path(self.root, number)) as handle:
+                return [row for row in rows if array_bytes(handle, row[1]) is None]
+        except FileNotFoundError:
+            return list(rows)
+
+    def damaged(self, but: Iterable[str] = ()) -> list[str]:
+        """Read every array file there is; set aside and name those that are not what was written."""
+        found = []
+        for number in segments.sizes(self.root):
+            rows = self._ask(Index.packed, number) or []
+            found += [run.key for run, _ in self._bad(number, rows)]
+        last = ""
+        while loose := self._ask(Index.loose, last, _MANY):
+            for run, place in loose:
+                path = paths(self.root, run.key)[0]
+                if path.exists() and not _whole(path, (run, place)):
+                    set_aside(path)
+                    found.append(run.key)
+            last = loose[-1][0].key
+        return sorted({*found} - {*but})
+
+    # --- writing
+
+    def add(self, run: Run, outputs: Outputs | None) -> None:
+        """Add or replace one run; whoever reads meanwhile sees the old state or the new one."""
+        with self.lock():
+            self.record(run, self.put(run.key, array_file(run, outputs or {})))
+
+    def put(self, key: str, content: bytes, log: bytes = b"") -> Files:
+        """Write array file and log of a large run, each whole or not at all; a small one is left to `record`."""
+        left = Files.of(content, log)
+        if left.content is None:
+            path, log_path, work = paths(self.root, key)
+            with writing(self.root):
+                for folder in (path.parent, work.parent):
+                    files.make_folder(folder)
+                files.put(log_path, log, work.with_suffix(".part")) if log else files.remove(log_path)
+                files.put(path, content, work.with_suffix(".part"))
+        return left
+
+    def record(self, run: Run, left: Files) -> None:
+        """Note a run that left these files, and pack them unless they are in place; `flush` makes it last."""
+        place = Place(left.size, left.crc)
+        if left.content is not None:
+            assert self._handle is not None, "packed without the lock"
+            with writing(self.root):
+                place = self._tail.append(run.key, left.content, left.log)
+            self._ends[self._tail.number] = self._tail.end
+            self._behind.add(self._tail.number)
+        self._noted[run.key] = run, place
+
+    def flush(self) -> None:
+        """Sync what was noted since the last time and write it to the index."""
+        if self._noted:
+            with self.lock():
                 self._write_rows()
-            raise
-        finally:
-            self._release()
 
-    def _seize(self) -> None:
-        with writing(self.root):
-            self.root.mkdir(parents=True, exist_ok=True)
-            self._handle = os.open(self.root / ".lock", os.O_RDWR | os.O_CREAT, 0o666)
-            try:
-                fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                holder = os.pread(self._handle, 200, 0).decode(errors="replace").strip() or "(unknown)"
-                self._release()
-                raise StudyError(
-                    f'the run store "{self.root}" is being written by process {holder}; '
-                    "wait until it ends or stop it"
-                ) from None
-            os.ftruncate(self._handle, 0)
-            os.pwrite(self._handle, f"{os.getpid()} on {socket.gethostname()}\n".encode(), 0)
+    def _settle(self) -> None:
+        """Write what was noted, and what was adopted if nobody else writes."""
+        self.flush()
+        if self._connect() is not None and self._adopted:
+            with suppress(StudyError), self.lock():
+                pass
 
-    def _release(self) -> None:
-        handle, self._handle = self._handle, None
-        if handle is not None:
-            with suppress(OSError):  # also if some forked process still has a copy of the handle
-                fcntl.flock(handle, fcntl.LOCK_UN)
-            os.close(handle)
+    def forget(self, keys: Iterable[str], rewrite: Iterable[int] = ()) -> None:
+        """Remove runs: their array files and logs first, then their rows; and what does not count in some segments."""
+        with self.lock(), writing(self.root):
+            self._write_rows()
+            gone = set(keys)
+            rows = self._rows(list(gone))
+            for key in gone:
+                for path in paths(self.root, key)[:2]:
+                    files.remove(path)
+            places = {place.segment for _, place in rows.values() if place.segment is not None}
+            self._tail.take(max(segments.sizes(self.root), default=0), segments.FULL)
+            for number in sorted(places | {*rewrite}):
+                self._rewrite(number, gone)
+            self._change([], {}, gone)
 
-    def _write_rows(self) -> None:
-        if not self._unwritten or self._handle is None or self._db is None:
-            return
-        rows = [_row(run, size) for run, size in self._unwritten.values()]
-        with writing(self.root):
-            try:
-                with self._db as db:
-                    if len(db.execute("PRAGMA table_info(runs)").fetchall()) < len(_COLUMNS.split()):
-                        db.execute(f"ALTER TABLE runs ADD COLUMN {_ADDED}")
-                    db.executemany(_INSERT, rows)
-            except sqlite3.DatabaseError as error:
-                if not _corrupt(error):
-                    raise
-                self._rebuild(str(error))
-        self._unwritten.clear()
-
-    def _rows(self, keys: Sequence[str]) -> dict[str, tuple[Run, int]]:
-        rows = self._query(
-            "SELECT * FROM runs WHERE key IN (SELECT value FROM json_each(?))", (json.dumps(keys),)
-        )
-        found = {row[0]: _run(row) for row in rows}
-        found.update({key: self._unwritten[key] for key in keys if key in self._unwritten})
-        return found
-
-    def _query(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        db = self._connect()
-        if db is None:
-            return []
-        try:
-            return db.execute(sql, values).fetchall()
-        except sqlite3.DatabaseError as error:
-            if not _corrupt(error):
-                raise self._unreadable(error) from error
-            return self._rebuild(str(error)).execute(sql, values).fetchall()
-
-    def _unreadable(self, reason: object) -> StudyError:
-        return StudyError(f'cannot read the index "{self.root / INDEX}" of the run store: {reason}')
-
-    def _connect(self, *, create: bool = False) -> sqlite3.Connection | None:
-        if self._db is not None:
-            return self._db
-        path = self.root / INDEX
-        if self.root.exists() and not self.root.is_dir():
-            raise StudyError(f'expected a folder of runs, found a file: "{self.root}"; give another folder')
-        if path.exists():
-            self._db, reason = self._opened()
-            return self._db or self._rebuild(reason)
-        if create or any(self.root.glob("??/*.npz")):
-            return self._rebuild("it is missing")
-        return None
-
-    def _opened(self) -> tuple[sqlite3.Connection | None, str]:
-        db = None
-        try:
-            db = sqlite3.connect(self.root / INDEX, timeout=30.0, check_same_thread=False)
-            version = db.execute("PRAGMA user_version").fetchone()[0]
-            db.execute("PRAGMA synchronous = NORMAL")
-            if version == FORMAT:
-                return db, ""
-            reason = "it is empty"
-        except sqlite3.DatabaseError as error:
-            if not _corrupt(error):
-                raise self._unreadable(error) from error
-            version, reason = 0, str(error)
-        if db is not None:
-            db.close()
-        if version > FORMAT:
-            raise self._unreadable(f"it has format {version}, this tamis {FORMAT}; install a newer one")
-        return None, reason
-
-    def _rebuild(self, reason: str) -> sqlite3.Connection:
-        """Make a new index from the array files; the old one's seconds are lost."""
-        self._let_go()
-        with self._locked(), writing(self.root):
-            rows, bad = {}, 0
-            for path in sorted(self.root.glob("??/*.npz")):
-                try:
-                    rows[path.stem] = _row(read_record(path), path.stat().st_size)
-                except Damaged:
-                    _set_aside(path)
-                    bad += 1
-            rows.update({key: _row(*noted) for key, noted in self._unwritten.items()})
-            fresh = self.root / f"{INDEX}.new"
-            fresh.unlink(missing_ok=True)
-            db = sqlite3.connect(fresh)
-            try:
-                db.executescript(_SCHEMA)
-                with db:
-                    db.executemany(_INSERT, rows.values())
-            finally:
-                db.close()
-            (self.root / f"{INDEX}-journal").unlink(missing_ok=True)  # it belongs to the index replaced here
-            os.replace(fresh, self.root / INDEX)
-            self._db, _ = self._opened()
-        if rows or bad:
-            warnings.warn(
-                f'the index of the run store "{self.root}" was rebuilt from {len(rows)} array files '
-                f"({reason}); their durations are unknown; {bad} damaged files were set aside",
-                TamisWarning,
-                stacklevel=2,
-            )
-        assert self._db is not None
-        return self._db
+    def _rewrite(self, number: int, gone: set[str]) -> None:
+        """Copy the runs of a segment that count to the end, then remove it."""
+        moved: list[Row] = []
+        ends: dict[int, int] = {}
+        path = segment_path(self.root, number)
+        rows = self._ask(Index.packed, number) or []
+        with opened(path) as handle:
+            for run, place in rows:
+                content = array_bytes(handle, place)
+                if run.key not in gone and content is not None:
+                    log = segments.read_log(handle, place.offset, place.log)
+                    moved.append((run, self._tail.append(run.key, content, log)))
+                    ends[self._tail.number] = self._tail.end
+        self._tail.sync()
+        self._change(moved, {**ends, number: 0}, {run.key for run, _ in rows} - {run.key for run, _ in moved})
+        self._ends |= ends
+        self._ends.pop(number, None)
+        files.remove(path)
+        files.sync_folder(path.parent)
 
 
-def _row(run: Run, size: int) -> tuple[Any, ...]:
-    seconds = None if math.isnan(run.seconds) else run.seconds
-    asked = run.key, run.simulator, run.version, json.dumps(dict(run.inputs))
-    return (*asked, run.status, seconds, run.error, run.code, size, json.dumps(run.warnings))
+def _missing(path: Path) -> Path:
+    raise FileNotFoundError(path)
 
 
-def _run(row: tuple[Any, ...]) -> tuple[Run, int]:
-    key, simulator, version, inputs, status, seconds, error, code, size, *added = row
-    seconds = math.nan if seconds is None else seconds
-    warned = tuple(json.loads(added[0])) if added else ()
-    return Run(key, simulator, version, json.loads(inputs), status, seconds, error, code, warned), size
-
-
-def _corrupt(error: sqlite3.Error) -> bool:
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-
-
-def _set_aside(path: Path) -> None:
-    with suppress(OSError):
-        os.replace(path, path.with_suffix(".npz.bad"))
+def _whole(source: bytes | Path, row: Row | None) -> bool:
+    """Say whether an array file is what was written, as far as that is known."""
+    return isinstance(source, bytes) or row is None or files.checksum(source) == row[1].crc

@@ -11,36 +11,35 @@ from __future__ import annotations
 import math
 import os
 import shutil
-import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import TypeAlias
 
 from tamis.archive import KEY, alike, counted, export, import_runs
 from tamis.errors import StudyError
-from tamis.store import (
-    FORMAT,
-    INDEX,
-    Damaged,
-    Run,
-    RunStore,
-    Status,
-    paths,
-    read_arrays,
-    read_record,
-    writing,
-)
+from tamis.index import FORMAT, INDEX, Newer, seconds_of
+from tamis.locks import alive
+from tamis.segments import Member, opened, read_log, segment_path, sizes, walk
+from tamis.store import Damaged, Run, RunStore, Status, read_arrays, read_record, writing
 from tamis.study.reader import Raw, read
 from tamis.terminal import say, size, table
 
 _SHOWN = 10
+_MANY = 1000  # runs looked at together
+
+
+def batched(keys: Iterable[str], many: int) -> Iterator[list[str]]:
+    """Yield keys in lists of so many."""
+    rest = iter(keys)
+    while some := list(islice(rest, many)):
+        yield some
 
 
 def store_folder(path: Path) -> Path:
     """Return the run store that an argument means: a study's, or the folder itself."""
-    if path.is_dir() and ((path / INDEX).exists() or any(path.glob("??/*.npz"))):
+    if path.is_dir() and ((path / INDEX).exists() or any(path.glob("??/*.npz")) or sizes(path)):
         return path
     if path.suffix == ".toml" or (path / "study.toml").is_file():
         raw = read(path)
@@ -59,7 +58,7 @@ def _existing(path: Path) -> Path:
     return root
 
 
-def print_import(path: Path, source: Path, pairs: Iterable[str], replace: bool) -> int:
+def print_import(path: Path, source: Path, pairs: Iterable[str], over: bool) -> int:
     """Bring existing runs into a study's store; ``pairs`` are column=name."""
     from tamis.study.build import build
     from tamis.study.stages import design_inputs
@@ -81,7 +80,8 @@ def print_import(path: Path, source: Path, pairs: Iterable[str], replace: bool) 
             fixed=study.fixed,
             base=study.path.parent,
             named=named,
-            replace=replace,
+            replace=over,
+            max_output=study.settings.max_output,
         )
     known = len(done.keys) - done.added - done.replaced
     say(
@@ -125,7 +125,7 @@ def print_merge(into: Path, sources: Sequence[Path]) -> int:
             for text in done.damaged:
                 say(f"  damaged, left out: {text}")
             for key in done.conflicts[:_SHOWN]:
-                say(f"  conflict, ours kept: {paths(store.root, key)[0]} and {paths(root, key)[0]}")
+                say(f"  conflict, ours kept: run {key} of {store.root} and of {root}")
             conflicts += len(done.conflicts)
     if conflicts:
         say(
@@ -154,70 +154,74 @@ def merge(into: RunStore, source: Path) -> Merged:
     """Copy the runs that a store lacks, or has only as failures, from another one, which is only read."""
     if source.resolve() == into.root.resolve():
         raise StudyError(f'"{source}" cannot be merged into itself')
-    found = {path.stem: path for path in sorted(source.glob("??/*.npz")) if KEY.fullmatch(path.stem)}
-    seconds = _seconds(source)
+    try:
+        seconds = seconds_of(source / INDEX)
+    except Newer as error:
+        raise StudyError(
+            f'run store "{source}" has format {error}, this tamis {FORMAT}; install a newer one'
+        ) from None
+    found = _array_files(source)
     copied, replaced, known = 0, 0, 0
     conflicts, damaged = [], []
     with into.lock():
-        ours = into.recover(list(found))
-        for key, path in found.items():
-            mine = paths(into.root, key)[0]
-            try:
-                if key not in ours:
-                    _copy(into, path, seconds)
-                    copied += 1
-                elif mine.read_bytes() == path.read_bytes() or read_record(path).status != "done":
-                    known += 1
-                elif ours[key].status != "done":
-                    _copy(into, path, seconds)
-                    replaced += 1
-                elif not alike(read_arrays(mine), read_arrays(path)):
-                    conflicts.append(key)
-                else:
-                    known += 1
-            except FileNotFoundError:  # removed since it was listed
-                continue
-            except Damaged as error:
-                damaged.append(f"{path}: {error}")
+        for keys in batched(found, _MANY):
+            ours = into.recover(keys)
+            for key in keys:
+                try:
+                    content = found[key].read()
+                    if key in ours and content == into.content(key):
+                        known += 1
+                        continue
+                    run = read_record(content, key)
+                    if key not in ours or (run.status == "done" and ours[key].status != "done"):
+                        _copy(into, run, content, found[key].log(), seconds)
+                        copied += key not in ours
+                        replaced += key in ours
+                    elif run.status == "done" and not alike(into.outputs(key), read_arrays(content)):
+                        conflicts.append(key)
+                    else:
+                        known += 1
+                except FileNotFoundError:  # removed since it was listed
+                    continue
+                except Damaged as error:
+                    damaged.append(f"{found[key].path}: {error}")
+            into.flush()
     return Merged(copied, replaced, known, tuple(conflicts), tuple(damaged))
 
 
-def _seconds(root: Path) -> dict[str, float]:
-    """Read how long runs took from an index that must not be touched; none if that cannot be done."""
-    try:
-        address = f"{(root / INDEX).absolute().as_uri()}?mode=ro"
-        with closing(sqlite3.connect(address, uri=True, timeout=30.0)) as db:
-            version = db.execute("PRAGMA user_version").fetchone()[0]
-            rows = db.execute("SELECT key, seconds FROM runs WHERE seconds IS NOT NULL").fetchall()
-    except sqlite3.Error:
-        return {}
-    if version > FORMAT:
-        raise StudyError(f'run store "{root}" has format {version}, this tamis {FORMAT}; install a newer one')
-    return dict(rows)
+@dataclass(frozen=True)
+class _Source:
+    """An array file of a store that is only read, without its index: a file, or a member of a segment."""
+
+    path: Path
+    member: Member | None = None
+
+    def read(self) -> bytes:
+        if self.member is None:
+            return self.path.read_bytes()
+        with opened(self.path) as handle:
+            return os.pread(handle, self.member.size, self.member.offset)
+
+    def log(self) -> bytes:
+        if self.member is None:
+            said = self.path.with_suffix(".log")
+            return said.read_bytes() if said.is_file() else b""
+        with opened(self.path) as handle:
+            return read_log(handle, self.member.offset, self.member.log)
 
 
-def _copy(into: RunStore, source: Path, seconds: Mapping[str, float]) -> None:
-    path, log, work = paths(into.root, source.stem)
-    part, log_part = work.with_suffix(".part"), work.with_suffix(".log")
-    content = source.read_bytes()
-    said = source.with_suffix(".log")
-    with writing(into.root):
-        for folder in (path.parent, part.parent):
-            folder.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(content)
-        try:
-            run = read_record(part)
-            read_arrays(part)
-        except Damaged:
-            part.unlink()
-            raise
-        if said.is_file():
-            shutil.copyfile(said, log_part)
-            os.replace(log_part, log)
-        else:
-            log.unlink(missing_ok=True)
-        os.replace(part, path)
-        into.record(Run(**{**vars(run), "seconds": seconds.get(run.key, math.nan)}), len(content))
+def _array_files(root: Path) -> dict[str, _Source]:
+    """Return where the array files of a store are: of several with one key its own file, else the last one."""
+    found: dict[str, _Source] = {}
+    for number in sizes(root):
+        path = segment_path(root, number)
+        found |= {member.key: _Source(path, member) for member in walk(path)[0] if member.key}
+    return found | {p.stem: _Source(p) for p in sorted(root.glob("??/*.npz")) if KEY.fullmatch(p.stem)}
+
+
+def _copy(into: RunStore, run: Run, content: bytes, log: bytes, seconds: Mapping[str, float]) -> None:
+    run = replace(run, seconds=seconds.get(run.key, math.nan))
+    into.record(run, into.put(run.key, content, log))
 
 
 @dataclass
@@ -228,6 +232,7 @@ class Pile:
     option: str = ""
     files: list[Path] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
+    segments: dict[int, int] = field(default_factory=dict)  # and how many bytes of each are of no use
     bytes: int = 0
 
     def add(self, path: Path) -> None:
@@ -239,7 +244,7 @@ class Pile:
     @property
     def count(self) -> int:
         """How many there are."""
-        return len(self.files) or len(self.keys)
+        return len(self.files) or len(self.keys) or len(self.segments)
 
 
 Needed: TypeAlias = Mapping[tuple[str, str], str]  # name and version of a simulator -> a study that uses it
@@ -248,18 +253,19 @@ Needed: TypeAlias = Mapping[tuple[str, str], str]  # name and version of a simul
 def garbage(store: RunStore, needed: Needed | None) -> list[Pile]:
     """List what a store could do without; runs of simulators not ``needed``, if that is known."""
     root, work = store.root, store.root / ".work"
-    on_disk = {path.stem for path in root.glob("??/*.npz") if KEY.fullmatch(path.stem)}
-    store.recover(sorted(on_disk))
-    runs = {run.key: run for run in store.runs()}
+    for keys in batched((p.stem for p in root.glob("??/*.npz") if KEY.fullmatch(p.stem)), _MANY):
+        store.recover(keys)
     half = Pile("half-written files")
-    for path in (*work.glob("*.part"), *work.glob("*.log"), root / f"{INDEX}.new"):
+    for path in (*work.glob("*.part"), *work.glob("*.log"), root / f"{INDEX}.new", *_left_over(root.parent)):
         if path.exists():
             half.add(path)
     done = Pile("working folders of finished runs")
     failed = Pile("working folders of failed or unfinished runs", "--failed-folders")
     kept = Pile("working folders kept on request (keep = true)", "--failed-folders")
-    for folder in work.glob("*/"):
-        over = folder.name in runs and runs[folder.name].status == "done"
+    folders = list(work.glob("*/"))
+    ended = store.get_many([folder.name for folder in folders])
+    for folder in folders:
+        over = folder.name in ended and ended[folder.name].status == "done"
         (kept if folder.suffix == ".kept" else done if over else failed).add(folder)
     bad = Pile("damaged array files set aside")
     logs = Pile("logs without a run")
@@ -268,24 +274,30 @@ def garbage(store: RunStore, needed: Needed | None) -> list[Pile]:
     for path in root.glob("??/*.log"):
         if not path.with_suffix(".npz").exists():
             logs.add(path)
-    rows = Pile(
-        "rows of the index without a file", keys=[key for key in runs if not _array(root, key).exists()]
-    )
-    return [half, done, failed, kept, bad, logs, rows, *_orphans(root, runs.values(), needed)]
+    rows = Pile("rows of the index without a file", keys=store.without_file())
+    dead = Pile("array files in segments that were replaced since", segments=store.replaced())
+    dead.bytes = sum(dead.segments.values())
+    return [half, done, failed, kept, bad, logs, rows, dead, *_orphans(store, needed)]
 
 
-def _array(root: Path, key: str) -> Path:
-    return paths(root, key)[0]
+def _left_over(folder: Path) -> Iterator[Path]:
+    """Yield temporary files among the results of the studies in a folder whose writers are dead."""
+    for path in folder.glob("results/**/.*.tmp"):
+        pid = path.name.split(".")[-2]
+        if pid.isdigit() and not alive(int(pid)):
+            yield path
 
 
-def _orphans(root: Path, runs: Iterable[Run], needed: Needed | None) -> list[Pile]:
+def _orphans(store: RunStore, needed: Needed | None) -> list[Pile]:
     piles: dict[tuple[str, str], Pile] = {}
-    for run in runs:
+    if needed is None or set(store.simulators()) <= set(needed):
+        return []
+    for run, taken in store.sized():
         of = run.simulator, run.version
-        if needed is not None and of not in needed and _array(root, run.key).exists():
+        if of not in needed:
             pile = piles.setdefault(of, Pile(f"runs of {run.simulator}, version {run.version}", "--orphans"))
             pile.keys.append(run.key)
-            pile.bytes += sum(p.stat().st_size for p in paths(root, run.key)[:2] if p.exists())
+            pile.bytes += taken
     return list(piles.values())
 
 
@@ -316,14 +328,15 @@ def print_gc(path: Path, *, yes: bool, failed_folders: bool, orphans: bool) -> i
             for pile in going:
                 for file in pile.files:
                     shutil.rmtree(file) if file.is_dir() and not file.is_symlink() else file.unlink()
-        store.forget(key for pile in going for key in pile.keys)
+        keys = [key for pile in going for key in pile.keys]
+        store.forget(keys, {number for pile in going for number in pile.segments})
     say(f"{size(freed)} freed")
     return 0
 
 
 def _emptied(store: RunStore, needed: Needed) -> Iterator[str]:
     """Say which studies have only runs of other versions, all of them orphans."""
-    have = {(run.simulator, run.version) for run in store.runs()}
+    have = set(store.simulators())
     for (name, version), study in needed.items():
         if (name, version) not in have and name in {simulator for simulator, _ in have}:
             yield (

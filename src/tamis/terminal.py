@@ -12,13 +12,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from tamis.errors import visible
+
 if TYPE_CHECKING:
     from tamis.types import Event, Progress
 
 
 def say(text: str = "") -> None:
     """Print a line of news."""
-    print(text, flush=True)
+    print(visible(text), flush=True)
 
 
 @contextmanager
@@ -33,7 +35,7 @@ def told_plainly() -> Iterator[None]:
         yield
     for warning in caught:
         if issubclass(warning.category, TamisWarning):
-            print(f"warning: {warning.message}", file=sys.stderr, flush=True)
+            print(f"warning: {visible(str(warning.message))}", file=sys.stderr, flush=True)
         else:
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
 
@@ -154,7 +156,7 @@ def _is_number(cell: str) -> bool:
 def _cell(value: Any) -> str:
     if value is None or (isinstance(value, float) and value != value):
         return "–"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return f"{value:.4g}" if isinstance(value, float) else visible(str(value))
 
 
 def size(number: float) -> str:

@@ -3,7 +3,7 @@
 A simulator may raise, abort, hang, fork, print anything and end its own process; none of that may cost more
 than its own run. `do` deals with what can be dealt with in the process that runs it; `pool` has the processes, and
 deals with their ends. A process is told the simulator's address, never its code; it writes the array file itself and
-sends back a few words.
+sends back a few words. Small files it sends back too, for the campaign to pack.
 """
 
 from __future__ import annotations
@@ -27,9 +27,11 @@ from typing import Any
 
 import numpy as np
 
-from tamis.errors import SimulationError, StudyError, TamisWarning, Unavailable, without_figures
+from tamis import files
+from tamis.errors import SimulationError, StudyError, TamisWarning, Unavailable, told, without_figures
+from tamis.segments import SMALL, Files
 from tamis.simulation import Simulator, find
-from tamis.store import Run, paths, write_array_file
+from tamis.store import Run, array_file, paths
 from tamis.types import Inputs, Outputs
 
 _C = ctypes.CDLL(None)
@@ -49,10 +51,11 @@ class Job:
     run: Run
     inputs: Inputs
     max_output: float = math.inf  # megabytes
+    pack: bool = False  # whether small files are sent back instead of being put in their places
 
 
-def do(job: Job, simulator: Simulator | None = None, *, capture: bool = False) -> tuple[Run, int]:
-    """Run one job and write its files; return the run and the size of its array file.
+def do(job: Job, simulator: Simulator | None = None, *, capture: bool = False) -> tuple[Run, Files]:
+    """Run one job and write its files; return the run and what it left.
 
     An `OSError` from here means that the store cannot be written; what the run raises is in its record.
     """
@@ -63,7 +66,7 @@ def do(job: Job, simulator: Simulator | None = None, *, capture: bool = False) -
     with _captured(printed) if capture else nullcontext(), _noted(printed) as warned:
         run, outputs, trace = _perform(job, simulator, work)
     run = replace(run, warnings=tuple(_line(text, work) for text in warned.values()))
-    return run, conclude(job.root, run, outputs, trace)
+    return run, conclude(job, run, outputs, trace)
 
 
 def _perform(job: Job, simulator: Simulator | None, work: Path) -> tuple[Run, Outputs, str]:
@@ -78,7 +81,7 @@ def _perform(job: Job, simulator: Simulator | None, work: Path) -> tuple[Run, Ou
         raise
     except SimulationError as error:
         run = replace(job.run, status="failed", error=_line(error, work))
-        trace = str(error) if "\n" in str(error) else ""
+        trace = told(error) if "\n" in told(error) else ""
     except BaseException as error:
         disk_full = isinstance(error, OSError) and error.errno in _DISK_FULL
         if disk_full or not (attending or isinstance(error, (Exception, SystemExit))):
@@ -117,7 +120,7 @@ def _arrays(outputs: Outputs, max_output: float) -> Outputs:
 
 def _line(error: BaseException | str, work: Path, kind: str = "") -> str:
     """Write an error or a warning as one line that is the same wherever the run was done."""
-    text = f"{kind}: {error}".replace(f"{work}/", "").replace(str(work), "its working folder")
+    text = f"{kind}: {told(error)}".replace(f"{work}/", "").replace(str(work), "its working folder")
     text = " ".join(text.split()).removeprefix(": ").removesuffix(":")
     return re.sub(r"0x[0-9a-f]{6,}", "0x...", text)[:500]  # memory addresses would differ between workers
 
@@ -169,42 +172,46 @@ def module_of(simulator: Simulator) -> str:
     return str(getattr(getattr(simulator, "function", simulator), "__module__", ""))
 
 
-def conclude(root: Path, run: Run, outputs: Outputs, trace: str) -> int:
-    """Write a run's array file and its log, clear its working folder if it succeeded; return the file's size.
+def conclude(job: Job, run: Run, outputs: Outputs, trace: str) -> Files:
+    """Write a run's log and array file and clear its working folder if it succeeded; small files go back to be packed.
 
-    The array file takes its name when all else is in place: where it is, the run is complete.
+    The array file takes its name when all else is in place, and synced: where it is, the run is complete.
     """
-    path, log, work = paths(root, run.key)
+    path, log, work = paths(job.root, run.key)
     part, printed = work.with_suffix(".part"), work.with_suffix(".log")
-    for folder in (path.parent, part.parent):
-        folder.mkdir(parents=True, exist_ok=True)
-    try:
-        size = write_array_file(part, run, outputs)
-        with suppress(OSError):
-            work.rmdir()
-        if run.status != "done" and work.exists():
-            trace += f"\nworking folder kept: {work}\n"
-        if trace:
-            with printed.open("a", encoding="utf-8", errors="replace") as file:
-                file.write(trace)
-        if printed.exists() and printed.stat().st_size:
-            _shorten(printed)
-            os.replace(printed, log)
-        else:
-            printed.unlink(missing_ok=True)
-            log.unlink(missing_ok=True)
-    except OSError:
-        part.unlink(missing_ok=True)
-        raise
-    os.replace(part, path)
+    content = array_file(run, outputs)
+    with suppress(OSError):
+        work.rmdir()
+    if run.status != "done" and work.exists():
+        trace += f"\nworking folder kept: {work}\n"
+    if trace:
+        printed.parent.mkdir(parents=True, exist_ok=True)
+        with printed.open("a", encoding="utf-8", errors="replace") as file:
+            file.write(trace)
+    _shorten(printed)
+    said = printed.stat().st_size if printed.exists() else 0
+    if (
+        job.pack and max(len(content), said) <= SMALL
+    ):  # the folder may hold a checkpoint until the run is kept
+        left = Files.of(content, printed.read_bytes() if said else b"")
+        printed.unlink(missing_ok=True)
+        return left
+    for folder in (job.root, path.parent, part.parent):
+        files.make_folder(folder)
+    if said:
+        files.put(log, printed.read_bytes(), part)
+    else:
+        files.remove(log)
+    printed.unlink(missing_ok=True)
+    files.put(path, content, part)
     if run.status == "done" and work.exists():
         shutil.rmtree(work, ignore_errors=True)
-    return size
+    return replace(Files.of(content), content=None)
 
 
 def _shorten(printed: Path) -> None:
     """Keep the beginning and the end of a print-out that is too long."""
-    size = printed.stat().st_size
+    size = printed.stat().st_size if printed.exists() else 0
     if size > 2 * _PRINTED:
         with printed.open("r+b") as file:
             head = file.read(_PRINTED)

@@ -147,11 +147,11 @@ def trouble(*, how="fine", a=1.0, workdir=None):
         case "huge":
             return {"z": np.zeros(3_000_000)}
         case "full":
-            tamis.worker.write_array_file = _no_space
+            tamis.worker.array_file = _no_space
         case "full_work":
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(workdir / "half.txt"))
     return answer
 
 
-def _no_space(path, run, outputs):
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+def _no_space(run, outputs):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), run.key)

@@ -15,6 +15,7 @@ from tamis.inference.likelihood import Likelihood
 from tamis.study.build import Study
 from tamis.study.parts import parts
 from tamis.study.reader import read, up_to_date
+from tests.shelf import spots
 from tests.study.beam import edit, few_draws, split, write
 
 
@@ -63,11 +64,11 @@ def test_parts_share_runs_with_the_whole(folder):
     few_draws(folder)
     Study.load("study.toml").run("posterior", executor=0)
     edit(folder, "draws = 40", "draws = 400")  # for the intervals of the parts
-    before = sorted(p.name for p in (folder / "runs").glob("*/*.npz"))
+    before = sorted(spots(folder / "runs"))
     split(folder, "experiment")
     (folder / "other.toml").write_text((folder / "study.toml").read_text())
     found = Study.load("other.toml").run("posterior", executor=0)
-    assert sorted(p.name for p in (folder / "runs").glob("*/*.npz")) == before
+    assert sorted(spots(folder / "runs")) == before
     assert [part.folder.name for part in found.parts] == ["light", "heavy"]
     # the two beams differ by a, and the verdict says so
     assert "90 % intervals of 2 of 3 parameters overlap" in found.verdict

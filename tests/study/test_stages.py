@@ -15,6 +15,7 @@ from tamis.cli import main
 from tamis.simulation import source_version
 from tamis.study.build import Study
 from tamis.study.reader import STAGES, read, stage_hashes, up_to_date
+from tests.shelf import spots
 
 BALL = Path(__file__).parents[2] / "examples" / "01_ball"
 TAMIS = [sys.executable, "-m", "tamis"]
@@ -66,7 +67,7 @@ def test_what_each_change_makes_stale(ball):
     Study.load(ball / "study.toml").run(executor=0)
     assert stale(ball) == []
     before = artifacts(ball)
-    runs = sorted(p.name for p in (ball / "runs").rglob("*.npz"))
+    runs = sorted(spots(ball / "runs"))
 
     edit(ball, "low = 0.60", "low = 0.65")  # a model parameter: all from the design on
     assert stale(ball) == ["design", "runs", "observables", "posterior", "prediction", "report"]
@@ -98,7 +99,7 @@ def test_what_each_change_makes_stale(ball):
     edit(ball, "median = 0.01", "median = 0.02")  # an error parameter: no simulation
     assert stale(ball) == ["posterior", "prediction", "report"]
     Study.load(ball / "study.toml").run("prediction", executor=0)
-    assert stale(ball) == ["report"] and sorted(p.name for p in (ball / "runs").rglob("*.npz")) == runs
+    assert stale(ball) == ["report"] and sorted(spots(ball / "runs")) == runs
     after = artifacts(ball)
     assert after["posterior.npz"] != before["posterior.npz"] and after["runs.npz"] == before["runs.npz"]
 
@@ -186,7 +187,7 @@ def test_a_run_that_left_the_store_is_run_again(ball):
     before = artifacts(ball)
     shutil.rmtree(ball / "runs")
     Study.load(ball / "study.toml").run(executor=0)
-    assert artifacts(ball) == before and len(list((ball / "runs").rglob("*.npz"))) == 24
+    assert artifacts(ball) == before and len(spots(ball / "runs")) == 24
 
 
 def test_workers_do_not_change_a_byte(ball, undisturbed):
@@ -233,7 +234,7 @@ def test_interrupted_anywhere_and_resumed_is_byte_identical(ball, undisturbed, s
     slowed(ball)
 
     def runs():
-        return len(list((ball / "runs").rglob("*.npz")))
+        return len(spots(ball / "runs"))
 
     def checkpoint():
         return [path.stat().st_mtime_ns for path in (ball / "results").rglob("checkpoint*.npz")]
@@ -325,8 +326,7 @@ def test_a_damaged_run_is_run_again(ball):
     study = Study.load(ball / "study.toml")
     study.run("observables", executor=0)
     before = artifacts(ball)
-    victim = next((ball / "runs").rglob("*.npz"))
-    victim.write_bytes(victim.read_bytes()[:100])
+    next(iter(spots(ball / "runs").values())).flip(100)
     (ball / "results" / "study" / "observables.npz").unlink()
     study.run("observables", executor=0)
     assert artifacts(ball) == before

@@ -40,7 +40,7 @@ from tamis.errors import SimulationError, StudyError, nearest
 from tamis.keys import filled
 from tamis.pool import Workers
 from tamis.simulation import Port, Simulator
-from tamis.store import Run, RunStore
+from tamis.store import Run, paths, read_arrays
 from tamis.types import Inputs, Outputs, Value
 from tamis.worker import Job
 
@@ -142,9 +142,12 @@ class Crew:
             if self._closed:
                 raise ChildProcessError("the server is ending")
             record = Run("request", simulator.name, simulator.version, inputs, "done", 0.0)
-            ((run, _),) = workers.perform([Job(simulator.address, folder, record, inputs)], timeout)
+            job = Job(simulator.address, folder, record, inputs, pack=True)
+            ((run, left),) = workers.perform([job], timeout)
+            own, _, work = paths(folder, run.key)
             if run.status == "done":
-                return RunStore(folder).outputs(run.key, list(simulator.outputs))
+                shutil.rmtree(work, ignore_errors=True)
+                return read_arrays(left.content or own, list(simulator.outputs))
             shutil.rmtree(folder, ignore_errors=True)
             raise (SimulationError if run.status == "failed" else ChildProcessError)(run.error)
         finally:

@@ -23,7 +23,7 @@ from tamis.keys import append_keys, digest
 from tamis.pool import Executors
 from tamis.simulation import Batched, Simulator, batched
 from tamis.space import Space
-from tamis.store import RunStore, paths
+from tamis.store import RunStore
 from tamis.surrogates.base import Surrogate
 from tamis.types import Array, Gauss, Generator, Inputs, Value
 
@@ -208,7 +208,7 @@ def _through_store(terms: Sequence[Direct], points: Sequence[Array]) -> list[Arr
             values = (
                 f"{k} = {v:.6g}" if isinstance(v, float) else f"{k} = {v}" for k, v in run.inputs.items()
             )
-            log = paths(first.store.root, run.key)[1]
+            log = first.store.log_place(run.key) or "none"
             raise TamisError(
                 f"{first.simulator.name}: {run.status} at {', '.join(values)}: {run.error} (log: {log}); "
                 'mend it and go on with --retry-failed, or set [inference] on_crash = "reject" to leave such points '

@@ -1,0 +1,74 @@
+"""One writer at a time: a lock on a folder that the system releases when its holder dies.
+
+The lock file says who holds it, for the message that a second writer gets. Only those who may write the folder may
+open it: whoever can open a file can lock it, and keep others out for as long as he likes.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+LOCK = ".lock"
+
+
+def seized(root: Path) -> int:
+    """Take the lock of a folder and return its handle; `BlockingIOError` says who has it."""
+    path = root / LOCK
+    new = not path.exists()
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        if new:
+            writers = root.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+            os.fchmod(handle, 0o600 | writers | writers << 1)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            said = os.pread(handle, 200, 0).decode(errors="replace").strip()
+            raise BlockingIOError(f"process {said}" if _alive(said) else "another process") from None
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, f"{os.getpid()} on {socket.gethostname()}\n".encode(), 0)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+def released(handle: int) -> None:
+    """Give the lock back."""
+    with suppress(OSError):
+        os.ftruncate(handle, 0)
+        fcntl.flock(handle, fcntl.LOCK_UN)  # also if some forked process still has a copy of the handle
+    os.close(handle)
+
+
+def held(root: Path) -> bool:
+    """Say whether somebody seems to hold a folder's lock, without touching it."""
+    with suppress(OSError):
+        return _alive((root / LOCK).read_text(errors="replace").strip())
+    return False
+
+
+def _alive(said: str) -> bool:
+    """Say whether the process that a lock file names lives, as far as this machine knows."""
+    pid, _, host = said.partition(" on ")
+    if not pid.isdigit():
+        return False
+    if host != socket.gethostname():
+        return True
+    return alive(int(pid))
+
+
+def alive(pid: int) -> bool:
+    """Say whether a process of this machine lives."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
