@@ -7,6 +7,7 @@ raises for one, and leaves the store such that being stopped at any instant cost
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import time
@@ -46,6 +47,7 @@ def evaluate(
     executor: Executors = 1,
     timeout: float | None = None,
     max_output: float = 256.0,
+    memory: float | None = None,
     retry_failed: bool = False,
     progress: Progress | None = None,
 ) -> list[Run]:
@@ -61,6 +63,8 @@ def evaluate(
         Seconds after which a run is killed and recorded as such.
     max_output
         Megabytes that one run may return; more is recorded as a crash.
+    memory
+        Bytes that one run may take, with all it starts; one that takes more is killed and recorded as such.
     retry_failed
         Run again what failed, crashed or was late; a late run finds its working folder as it left it.
     progress
@@ -74,6 +78,8 @@ def evaluate(
         )
     if timeout is not None and not timeout > 0:
         raise StudyError(f"the time-out of a run must be a positive number of seconds, found {timeout}")
+    if memory is not None and not memory > 0:
+        raise StudyError(f"the memory of a run must be a positive number of bytes, found {memory}")
     if isinstance(executor, int) and executor < 0:
         raise StudyError(f"the number of worker processes must be 0 or more, found {executor}")
     wanted = {}
@@ -90,7 +96,8 @@ def evaluate(
     news.tell()
     if left:
         code = kernel_code(simulator)
-        jobs = (_job(simulator, store, key, wanted[key], code, max_output) for key in left)
+        limits = max_output, math.inf if memory is None else memory
+        jobs = (_job(simulator, store, key, wanted[key], code, limits) for key in left)
         with store.lock():
             _tidy(store, old)
             written = time.monotonic()
@@ -138,13 +145,15 @@ class _News:
         self._progress(Event("runs", self._done, self._total, info))
 
 
-def _job(simulator: Simulator, store: RunStore, key: str, full: Inputs, code: str, max_output: float) -> Job:
+def _job(
+    simulator: Simulator, store: RunStore, key: str, full: Inputs, code: str, limits: tuple[float, float]
+) -> Job:
     inputs = {
         name: os.path.abspath(str(value)) if simulator.inputs[name].kind == "file" else value
         for name, value in full.items()
     }
     run = Run(key, simulator.name, simulator.version, full, "done", 0.0, code=code)
-    return Job(simulator.address, store.root.absolute(), run, inputs, max_output)
+    return Job(simulator.address, store.root.absolute(), run, inputs, *limits)
 
 
 def _tidy(store: RunStore, again: Mapping[str, Run]) -> None:

@@ -192,7 +192,7 @@ def _store_verbs(add: Callable[..., argparse.ArgumentParser]) -> None:
     sub.add_argument("store", type=Path, metavar="STUDY|RUNS", help=text)
     sub.add_argument("folder", type=Path, metavar="DEST", help="a new folder")
     sub.add_argument(
-        "--status", choices=("done", "failed", "crashed", "timeout"), help="only runs that ended so"
+        "--status", choices=("done", "failed", "crashed", "timeout", "memory"), help="only runs that ended so"
     )
     sub.add_argument("--simulator", metavar="NAME", help="only runs of this simulator")
 

@@ -280,7 +280,24 @@ class FunctionSimulator:
         missing = [name for name in expected if name not in answer]
         if missing:
             raise StudyError(f"simulator {self.name} did not return its declared output {', '.join(missing)}")
-        return {name: np.asarray(answer[name], dtype=np.float64) for name in expected}
+        return {name: numbers(name, answer[name]).astype(np.float64, copy=False) for name in expected}
+
+
+_KINDS = {"c": "complex numbers: return two outputs", "O": "Python objects", "V": "records: return an output each"}
+_KINDS |= {"U": "text", "S": "text", "M": "dates: return seconds", "m": "durations: return seconds"}
+
+
+def numbers(name: str, value: Any) -> np.ndarray[Any, Any]:
+    """Return an output as an array of real numbers; refuse what would lose its meaning on the way."""
+    if isinstance(value, np.ma.MaskedArray) and np.ma.getmaskarray(value).any():
+        raise StudyError(f"output {name} has masked values, whose numbers mean nothing; leave them out or fill them")
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise StudyError(f"output {name} is no array: {error}") from error
+    if array.dtype.kind in _KINDS:
+        raise StudyError(f"output {name} must be an array of numbers, found {_KINDS[array.dtype.kind]}")
+    return array
 
 
 def simulator(

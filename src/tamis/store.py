@@ -36,7 +36,7 @@ import numpy as np
 from tamis.errors import StudyError, TamisWarning, nearest, without_figures
 from tamis.types import Inputs, Outputs
 
-Status: TypeAlias = Literal["done", "failed", "crashed", "timeout"]
+Status: TypeAlias = Literal["done", "failed", "crashed", "timeout", "memory"]
 
 INDEX = "runs.sqlite"
 FORMAT = 1

@@ -28,9 +28,10 @@ from typing import Any
 import numpy as np
 
 from tamis.errors import SimulationError, StudyError, TamisWarning, Unavailable, without_figures
-from tamis.simulation import Simulator, find
+from tamis.simulation import Simulator, find, numbers
 from tamis.store import Run, paths, write_array_file
 from tamis.types import Inputs, Outputs
+from tamis.world import World
 
 _C = ctypes.CDLL(None)
 attending = False  # whether this process is a child that does jobs
@@ -49,12 +50,16 @@ class Job:
     run: Run
     inputs: Inputs
     max_output: float = math.inf  # megabytes
+    memory: float = math.inf  # bytes, of the run and all that it starts
+    salt: int = 0  # where the global random generators begin: no run may depend on it
 
 
-def do(job: Job, simulator: Simulator | None = None, *, capture: bool = False) -> tuple[Run, int]:
+def do(
+    job: Job, simulator: Simulator | None = None, *, capture: bool = False, world: World | None = None
+) -> tuple[Run, int]:
     """Run one job and write its files; return the run and the size of its array file.
 
-    An `OSError` from here means that the store cannot be written; what the run raises is in its record.
+    ``world`` is put back before the files are written, since a run may have forbidden that too. An `OSError` from here means that the store cannot be written; what the run raises is in its record.
     """
     work = paths(job.root, job.run.key)[2]
     work.mkdir(parents=True, exist_ok=True)
@@ -62,6 +67,8 @@ def do(job: Job, simulator: Simulator | None = None, *, capture: bool = False) -
     printed.unlink(missing_ok=True)
     with _captured(printed) if capture else nullcontext(), _noted(printed) as warned:
         run, outputs, trace = _perform(job, simulator, work)
+        if world is not None:
+            world.restore()
     run = replace(run, warnings=tuple(_line(text, work) for text in warned.values()))
     return run, conclude(job.root, run, outputs, trace)
 
@@ -78,13 +85,15 @@ def _perform(job: Job, simulator: Simulator | None, work: Path) -> tuple[Run, Ou
         raise
     except SimulationError as error:
         run = replace(job.run, status="failed", error=_line(error, work))
-        trace = str(error) if "\n" in str(error) else ""
+        trace = _text(error) if "\n" in _text(error) else ""
     except BaseException as error:
         disk_full = isinstance(error, OSError) and error.errno in _DISK_FULL
         if disk_full or not (attending or isinstance(error, (Exception, SystemExit))):
             raise
         run = replace(job.run, status="crashed", error=_line(error, work, type(error).__name__))
-        trace = traceback.format_exc()
+        if isinstance(error, MemoryError) and math.isfinite(job.memory):
+            run = replace(run, status="memory", error=too_much(job.memory))
+        trace = _trace(error)
     finally:
         if os.getpid() != process:  # the run forked, and this is the copy: only the original may go on
             os._exit(0)
@@ -102,10 +111,7 @@ def _checked(job: Job, simulator: Simulator) -> Simulator:
 
 
 def _arrays(outputs: Outputs, max_output: float) -> Outputs:
-    arrays = {name: np.asarray(value) for name, value in outputs.items()}
-    for name, array in arrays.items():
-        if array.dtype.hasobject:
-            raise StudyError(f"output {name} must be an array of numbers, found Python objects")
+    arrays = {name: numbers(name, value) for name, value in outputs.items()}
     size = sum(array.nbytes for array in arrays.values()) / 1e6
     if size > max_output:
         raise StudyError(
@@ -117,9 +123,30 @@ def _arrays(outputs: Outputs, max_output: float) -> Outputs:
 
 def _line(error: BaseException | str, work: Path, kind: str = "") -> str:
     """Write an error or a warning as one line that is the same wherever the run was done."""
-    text = f"{kind}: {error}".replace(f"{work}/", "").replace(str(work), "its working folder")
+    text = f"{kind}: {_text(error)}".replace(f"{work}/", "").replace(str(work), "its working folder")
     text = " ".join(text.split()).removeprefix(": ").removesuffix(":")
     return re.sub(r"0x[0-9a-f]{6,}", "0x...", text)[:500]  # memory addresses would differ between workers
+
+
+def _text(error: BaseException | str) -> str:
+    """Return what an error says, in characters that every file can hold."""
+    try:
+        text = str(error)
+    except Exception as worse:  # an error of the error's own
+        text = f"(its text cannot be had: {type(worse).__name__})"
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _trace(error: BaseException) -> str:
+    try:
+        return "".join(traceback.format_exception(error))
+    except Exception:
+        return "".join(traceback.format_tb(error.__traceback__)) + _text(error)
+
+
+def too_much(memory: float) -> str:
+    """Say that a run took more memory than it may."""
+    return f"it took more than the {memory / 1e9:g} GB of memory allowed"
 
 
 @lru_cache(maxsize=8)

@@ -47,6 +47,7 @@ class Context:
             executor=self.executor,
             timeout=settings.timeout,
             max_output=settings.max_output,
+            memory=settings.memory,
             retry_failed=self.retry_failed,
             progress=self.progress,
         )
