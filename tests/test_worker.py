@@ -314,14 +314,6 @@ def test_the_compiler_is_warmed_once_in_this_process(tmp_path, monkeypatch):
     assert told.read_text() == f"{os.getpid()} "
 
 
-def test_runs_of_a_built_in_simulator_carry_the_hash_of_its_sources():
-    from tamis.jit import family_hash
-
-    folder = Path(tamis.campaign.__file__).parent / "sim" / "dem"
-    assert tamis.worker.kernel_code(SimpleNamespace(address="tamis:dem.impact")) == family_hash(folder)
-    assert tamis.worker.kernel_code(LINE) == ""
-
-
 # --- foreign executors
 
 

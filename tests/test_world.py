@@ -41,7 +41,10 @@ def test_no_run_leaves_a_trace_in_the_next(tmp_path: Path, monkeypatch: pytest.M
 
 def test_a_poisoned_worker_gives_the_bytes_of_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("POISON_LOG", raising=False)
-    asked = [{"how": how, "number": 1.0} for how in ("seed", "drawn", "seterr", "python drawn", "nothing", "folder")]
+    asked = [
+        {"how": how, "number": 1.0}
+        for how in ("seed", "drawn", "seterr", "python drawn", "nothing", "folder")
+    ]
     found = []
     for n in (1, 2):
         store = RunStore(tmp_path / str(n))
@@ -98,7 +101,10 @@ def test_an_error_that_cannot_be_written_costs_its_run_only(how: str, tmp_path: 
         "surrogate": ("crashed", r"RuntimeError: cannot read caf\udce9"),
         "unprintable": ("crashed", "Unprintable: (its text cannot be had: ZeroDivisionError)"),
         "unprintable physics": ("failed", "(its text cannot be had: ZeroDivisionError)"),
-        "complex": ("crashed", "StudyError: output held must be an array of numbers, found complex numbers: "),
+        "complex": (
+            "crashed",
+            "StudyError: output held must be an array of numbers, found complex numbers: ",
+        ),
     }[how]
     assert bad.status == wanted[0] and bad.error.startswith(wanted[1]) and good.status == "done"
     again = RunStore(tmp_path)

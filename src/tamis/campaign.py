@@ -25,10 +25,11 @@ from tamis import worker
 from tamis.errors import SimulationError, StudyError, TamisWarning, Unavailable
 from tamis.keys import digest, filled, spelled
 from tamis.pool import Executors, Workers, elsewhere
+from tamis.provenance import code_of, family_of, note, outdated
 from tamis.simulation import Simulator, find
 from tamis.store import Run, RunStore, paths, writing
 from tamis.types import Array, Event, Inputs, Mask, Progress, Value, silent
-from tamis.worker import Job, check_present, do, kernel_code, module_of, warm
+from tamis.worker import Job, check_present, do, module_of, warm
 
 if TYPE_CHECKING:
     from tamis.experiment import Experiment
@@ -91,15 +92,17 @@ def evaluate(
         wanted[key] = full
     runs = store.recover(list(wanted))
     old = {key: run for key, run in runs.items() if retry_failed and run.status != "done"}
+    old |= _made_otherwise(simulator, runs.values())
     left = [key for key in wanted if key not in runs or key in old]
     news = _News(progress or silent, len(wanted), [run for key, run in runs.items() if key not in old])
     news.tell()
     if left:
-        code = kernel_code(simulator)
+        code = code_of(simulator)
         limits = max_output, math.inf if memory is None else memory
         jobs = (_job(simulator, store, key, wanted[key], code, limits) for key in left)
         with store.lock():
             _tidy(store, old)
+            note(store.root, simulator)
             written = time.monotonic()
             try:
                 with closing(_performed(simulator, jobs, store, executor, timeout)) as performed:
@@ -116,6 +119,20 @@ def evaluate(
     store.flush()
     news.tell()
     return [runs[key] for key in keys]
+
+
+def _made_otherwise(simulator: Simulator, runs: Iterable[Run]) -> dict[str, Run]:
+    """Return the runs to be made again because another code made them; tell of those of which the author decides."""
+    found = outdated(simulator, runs)
+    if found and family_of(simulator) is None:
+        warnings.warn(
+            f"{len(found)} runs of {simulator.name} were made before its code changed, and its version "
+            f'"{simulator.version}" did not: they are used as they are; raise the version if results have changed',
+            TamisWarning,
+            stacklevel=3,
+        )
+        return {}
+    return {run.key: run for run in found}
 
 
 class _News:

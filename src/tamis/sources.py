@@ -36,9 +36,9 @@ def sources(path: Path) -> dict[str, str]:
     """Return the files behind a Python file, each under its name as seen from there, with a hash of what it says."""
     path = path.resolve()
     return {
-        str(source.relative_to(path.parent)) if source.is_relative_to(path.parent) else str(source): hashlib.sha256(
-            said
-        ).hexdigest()
+        str(source.relative_to(path.parent))
+        if source.is_relative_to(path.parent)
+        else str(source): hashlib.sha256(said).hexdigest()
         for source, said in sorted(_reached(path).items())
     }
 
@@ -53,7 +53,7 @@ def _reached(path: Path) -> dict[Path, bytes]:
         if source in found:
             continue
         content = source.read_bytes()
-        if source.suffix != ".py":
+        if source.name.endswith(tuple(EXTENSION_SUFFIXES)):
             found[source] = content
             continue
         try:
@@ -106,7 +106,9 @@ def _roots(beside: Path, source: Path, name: str) -> Iterator[Path]:
         spec = PathFinder.find_spec(first)
     except Exception:  # whatever lies on the path
         return
-    places = [*(spec.submodule_search_locations or ()), *([spec.origin] if spec.origin else [])] if spec else []
+    places = (
+        [*(spec.submodule_search_locations or ()), *([spec.origin] if spec.origin else [])] if spec else []
+    )
     yield from {Path(place).resolve().parent for place in places if not _installed(Path(place).resolve())}
 
 

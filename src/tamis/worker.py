@@ -25,8 +25,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from tamis.errors import SimulationError, StudyError, TamisWarning, Unavailable, without_figures
 from tamis.simulation import Simulator, find, numbers
 from tamis.store import Run, paths, write_array_file
@@ -159,23 +157,6 @@ def load(address: str) -> Simulator:
     finally:
         importing = False
     return simulator
-
-
-def kernel_code(simulator: Simulator) -> str:
-    """Hash the sources behind a built-in simulator; empty for others, whose version says it all."""
-    family = family_of(simulator)
-    if family is None:
-        return ""
-    from tamis.jit import family_hash
-
-    return family_hash(family)
-
-
-def family_of(simulator: Simulator) -> Path | None:
-    """Return the folder of a built-in simulator's kernels."""
-    if not simulator.address.startswith("tamis:"):
-        return None
-    return Path(__file__).parent / "sim" / simulator.address.removeprefix("tamis:").partition(".")[0]
 
 
 def check_present(simulator: Simulator) -> None:

@@ -27,7 +27,15 @@ class UnprintablePhysics(tamis.SimulationError):
     inputs={
         "how": tamis.Port(
             "how",
-            choices=("array", "python", "program", "surrogate", "unprintable", "unprintable physics", "complex"),
+            choices=(
+                "array",
+                "python",
+                "program",
+                "surrogate",
+                "unprintable",
+                "unprintable physics",
+                "complex",
+            ),
         )
     },
 )

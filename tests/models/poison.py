@@ -1,4 +1,4 @@
-# ruff: noqa: NPY002, SIM115, B010
+# ruff: noqa: NPY002, SIM115
 """A model that says what world it finds, then leaves something behind for the next run of its process."""
 
 from __future__ import annotations

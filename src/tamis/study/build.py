@@ -192,7 +192,7 @@ def _bytes(fail: _Fault, text: str | None) -> float | None:
         return None
     number, unit = text.strip().rstrip("kMGTB"), text.strip().lstrip("0123456789. ")
     try:
-        size = float(number) * 1000 ** "BkMGT".index(unit[0])
+        size = float(number) * 1000.0 ** "BkMGT".index(unit[0])
     except ValueError:
         size = 0.0
     if not size > 0:
