@@ -58,7 +58,7 @@ FATES = {
     "raises": ("crashed", "ZeroDivisionError: no way to divide"),
     "physics": ("failed", "diverged at t = 3 s"),
     "nan": ("failed", "output z: 1 of 2 values are not finite"),
-    "ragged": ("crashed", "ValueError: setting an array element"),
+    "ragged": ("crashed", "StudyError: output z is no array: setting an array element"),
     "unknown": ("crashed", 'StudyError: simulator trouble.py:trouble returned "y"'),
     "missing": ("crashed", "StudyError: simulator trouble.py:trouble did not return its declared output z"),
     "abort": ("crashed", "the process ended during the run: SIGABRT"),

@@ -57,7 +57,8 @@ def do(
 ) -> tuple[Run, int]:
     """Run one job and write its files; return the run and the size of its array file.
 
-    ``world`` is put back before the files are written, since a run may have forbidden that too. An `OSError` from here means that the store cannot be written; what the run raises is in its record.
+    ``world`` is put back before the files are written, since a run may have forbidden that too. An `OSError` from
+    here means that the store cannot be written; what the run raises is in its record.
     """
     work = paths(job.root, job.run.key)[2]
     work.mkdir(parents=True, exist_ok=True)
