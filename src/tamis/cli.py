@@ -16,7 +16,8 @@ from tamis.errors import SimulationError, StudyError, TamisError
 
 if TYPE_CHECKING:
     from tamis.pool import Executors
-    from tamis.study.reader import Raw, Stage
+    from tamis.study.manifest import Stage
+    from tamis.study.reader import Raw
 
 DONE, COMPUTATION_SAYS_NO, WRONG_REQUEST, INTERRUPTED = 0, 1, 2, 130
 
@@ -66,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from tamis.study.reader import STAGES
+    from tamis.study.manifest import STAGES
 
     parser = argparse.ArgumentParser(
         prog="tamis",
@@ -273,7 +274,8 @@ def check(arguments: argparse.Namespace) -> int:
 
 def run(arguments: argparse.Namespace) -> int:
     """Bring a study up to date."""
-    from tamis.study.reader import read, read_manifest, up_to_date
+    from tamis.study.manifest import read_manifest
+    from tamis.study.reader import read, up_to_date
     from tamis.summary import print_results, print_unchanged, tell_of_compiling
     from tamis.terminal import reporting
 

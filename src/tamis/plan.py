@@ -21,12 +21,14 @@ from tamis.keys import read_keys, run_key
 from tamis.provenance import changes, outdated
 from tamis.simulation import explained
 from tamis.store import Run, RunStore, failure_groups, paths
-from tamis.study.reader import Raw, applies, read, read_manifest, stage_hashes, up_to_date
+from tamis.study.manifest import read_manifest
+from tamis.study.reader import Raw, applies, read, stage_hashes, up_to_date
 from tamis.terminal import duration, say, size, table
-from tamis.types import Inputs, Value
+from tamis.types import Array, Inputs, Outputs, Value
 from tamis.worker import check_present
 
 if TYPE_CHECKING:
+    from tamis.experiment import Experiment
     from tamis.marginals import Marginal
     from tamis.study.build import Study
     from tamis.study.series import Series
@@ -112,20 +114,37 @@ def _one_point(study: Study) -> tuple[float, int]:
             raise StudyError(
                 f"the simulator fails in the middle of the prior, at {inputs}: {error}"
             ) from error
-    for observation in experiment.observations:
-        try:
-            found = observation.observable(outputs)
-        except SimulationError as error:
-            raise StudyError(
-                f'{experiment.name}, {observation.label}: {error}; check the data\'s abscissa, or extend = "hold"'
-            ) from error
-        if len(found) != observation.size:
-            raise StudyError(
-                f"{experiment.name}, {observation.label}: the model gives {len(found)} numbers, "
-                f"the data {observation.size}"
-            )
+    _check_observed(experiment, outputs)
+    _check_others(study, middle, seconds)
     stored = _RECORD + sum(array.nbytes for array in outputs.values())
     return seconds, -(-stored // _BLOCK) * _BLOCK
+
+
+def _check_observed(experiment: Experiment, outputs: Outputs) -> None:
+    """Refuse what cannot be observed in a run."""
+    for observation in experiment.observations:
+        where = f"{experiment.name}, {observation.label}"
+        try:
+            found = observation.observable(outputs)
+        except (SimulationError, StudyError) as error:
+            raise StudyError(f'{where}: {error}; check the abscissa, or extend = "hold"') from error
+        except ValueError as error:
+            shapes = ", ".join(f"{name} {np.shape(outputs[name])}" for name in observation.observable.needs)
+            raise StudyError(f"{where}: the outputs do not fit each other ({shapes}): {error}") from error
+        if len(found) != observation.size:
+            raise StudyError(
+                f"{where}: the model gives {len(found)} numbers, {observation.size} are expected"
+            )
+
+
+def _check_others(study: Study, middle: Array, seconds: float) -> None:
+    """Ask whether every other test and prediction can be observed, as many of them as some seconds allow."""
+    ends = [e for s in study.series for e in (*s.experiments[:1], *s.experiments[1:][-1:])]
+    with tempfile.TemporaryDirectory() as scratch:
+        for experiment in ends[1 : 1 + int(_PATIENCE / max(seconds, 1e-3))]:
+            with suppress(SimulationError), explained(study.simulator):
+                inputs = study.forward(experiment).inputs(middle)
+                _check_observed(experiment, study.simulator.run(inputs, Path(scratch)))
 
 
 def _check_contract(study: Study, inputs: Inputs, seconds: float) -> None:

@@ -25,7 +25,8 @@ from tamis.simulation import Simulator, batched, described, find
 from tamis.space import Parameter, Space
 from tamis.store import RunStore
 from tamis.study.artifacts import Reference, Results
-from tamis.study.reader import Raw, Stage, read
+from tamis.study.manifest import Stage
+from tamis.study.reader import Raw, read
 from tamis.study.schema import (
     ParameterTable,
     PropagateTable,
