@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tamis.campaign import evaluate
+from tamis.campaign import check_repeatable, evaluate
+from tamis.contract import check_simulator
 from tamis.errors import StudyError
 from tamis.pool import Workers
 from tamis.simulation import find, numbers
@@ -111,3 +112,54 @@ def test_an_error_that_cannot_be_written_costs_its_run_only(how: str, tmp_path: 
     (again.root / "runs.sqlite").unlink()
     with pytest.warns(UserWarning, match="rebuilt"):
         assert {run.error for run in again.runs()} == {bad.error, ""}
+
+
+MODELS_WITH_MEMORY = {
+    "counts": "N = 0\n",
+    "remembers": "LAST = [0.0]\n",
+    "draws": "import random\n",
+    "draws with numpy": "import numpy as np\n",
+    "draws anew": "import numpy as np\n",
+}
+BODIES = {
+    "counts": "    global N\n    N += 1\n    return {'z': x + N}\n",
+    "remembers": "    z = x + LAST[0]\n    LAST[0] = x\n    return {'z': z}\n",
+    "draws": "    return {'z': x + random.random()}\n",
+    "draws with numpy": "    return {'z': x + np.random.random()}\n",
+    "draws anew": "    return {'z': x + np.random.default_rng().random()}\n",
+}
+
+
+def stateful(folder: Path, how: str) -> Any:
+    (folder / "model.py").write_text(
+        f"import tamis\n{MODELS_WITH_MEMORY[how]}\n\n@tamis.simulator(outputs={{'z': ''}})\n"
+        f"def f(*, x: float = 1.0):\n{BODIES[how]}"
+    )
+    return find("model.py:f", folder)
+
+
+@pytest.mark.parametrize("how", list(BODIES))
+def test_a_model_that_depends_on_more_than_its_inputs_is_refused(how: str, tmp_path: Path) -> None:
+    simulator = stateful(tmp_path, how)
+    with pytest.raises(
+        AssertionError, match=r"output z differs between two runs of the same inputs.*inputs alone"
+    ):
+        check_simulator(simulator, {"x": 2.0}, {"x": 3.0})
+    store = RunStore(tmp_path / "runs")
+    with Workers(1) as workers:
+        runs = evaluate(simulator, [{"x": 1.0}, {"x": 2.0}, {"x": 3.0}], store, executor=workers)
+        with pytest.raises(
+            StudyError, match=r"gives another z when it is run once more at x = 1.0; a run may depend"
+        ):
+            check_repeatable(simulator, [runs[0], runs[-1]], store, executor=workers)
+
+
+def test_a_second_door_that_gives_something_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(
+        "import tamis\n\n@tamis.simulator(outputs={'z': ''})\ndef f(*, x: float = 1.0):\n    return {'z': x}\n\n"
+        "@f.batch\ndef many(*, x):\n    return {'z': x + (x > 2.5)}\n"
+    )
+    simulator = find("model.py:f", tmp_path)
+    check_simulator(simulator, {"x": 2.0})  # one point does not tell
+    with pytest.raises(AssertionError, match="batch and run disagree on z"):
+        check_simulator(simulator, {"x": 2.0}, {"x": 3.0})

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 import shutil
+import tempfile
 import time
 import warnings
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from tamis import worker
+from tamis.contract import STATEFUL
 from tamis.errors import SimulationError, StudyError, TamisWarning, Unavailable
 from tamis.keys import digest, filled, spelled
 from tamis.pool import Executors, Workers, elsewhere
@@ -51,6 +53,7 @@ def evaluate(
     memory: float | None = None,
     retry_failed: bool = False,
     progress: Progress | None = None,
+    salt: int = 0,
 ) -> list[Run]:
     """Return one run per point, in the order asked, running only those the store lacks.
 
@@ -71,6 +74,8 @@ def evaluate(
     progress
         Told at the start, at the end, and as runs finish: how many of the different points are done, with
         counts ``failed``, ``left``, ``stored`` and, once known, ``seconds_left``.
+    salt
+        Where the global random generators begin in worker processes; no run may depend on it.
     """
     if worker.importing:
         raise Unavailable(
@@ -98,7 +103,7 @@ def evaluate(
     news.tell()
     if left:
         code = code_of(simulator)
-        limits = max_output, math.inf if memory is None else memory
+        limits = max_output, math.inf if memory is None else memory, salt
         jobs = (_job(simulator, store, key, wanted[key], code, limits) for key in left)
         with store.lock():
             _tidy(store, old)
@@ -135,6 +140,30 @@ def _made_otherwise(simulator: Simulator, runs: Iterable[Run]) -> dict[str, Run]
     return {run.key: run for run in found}
 
 
+def check_repeatable(
+    simulator: Simulator, runs: Sequence[Run], store: RunStore, *, executor: Executors = 1
+) -> None:
+    """Make some runs once more, after all the others, and refuse a simulator that answers otherwise.
+
+    Which runs came before a run in its process depends on the number of workers: a result that depends on them, or on
+    random numbers that nobody seeded, is another one each time.
+    """
+    with tempfile.TemporaryDirectory() as folder, RunStore(folder) as other:
+        points = [run.inputs for run in runs]
+        for run, again in zip(
+            runs, evaluate(simulator, points, other, executor=executor, salt=1), strict=True
+        ):
+            before, after = store.outputs(run.key), other.outputs(again.key) if again.status == "done" else {}
+            for name, array in before.items():
+                if name in after and array.tobytes() == after[name].tobytes():
+                    continue
+                at = ", ".join(f"{key} = {value}" for key, value in run.inputs.items())
+                raise StudyError(
+                    f"{simulator.name} gives another {name} when it is run once more at {at}; {STATEFUL}. "
+                    "`tamis check` tells more; the runs made so are of no use: mend it, which makes them anew"
+                )
+
+
 class _News:
     """Counts of a campaign, told ten times a second at most."""
 
@@ -163,7 +192,7 @@ class _News:
 
 
 def _job(
-    simulator: Simulator, store: RunStore, key: str, full: Inputs, code: str, limits: tuple[float, float]
+    simulator: Simulator, store: RunStore, key: str, full: Inputs, code: str, limits: tuple[float, float, int]
 ) -> Job:
     inputs = {
         name: os.path.abspath(str(value)) if simulator.inputs[name].kind == "file" else value

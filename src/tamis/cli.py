@@ -233,9 +233,7 @@ def _executor(arguments: argparse.Namespace, raw: Raw) -> AbstractContextManager
 
         return Cluster(address)
     if arguments.cluster:
-        raise StudyError(
-            "--cluster and -j exclude each other; a cluster's workers are started where they run"
-        )
+        raise StudyError("--cluster and -j exclude each other: a cluster has workers of its own")
     return nullcontext(_jobs(arguments))
 
 

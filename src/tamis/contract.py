@@ -20,7 +20,7 @@ from tamis.errors import SimulationError, StudyError
 from tamis.simulation import Batched, Simulator, complete
 from tamis.types import Inputs, Outputs
 
-_STATEFUL = (
+STATEFUL = (
     "a run may depend on its inputs alone: not on a global variable that a run changes, and on random numbers only "
     "through an input `seed`"
 )
@@ -41,14 +41,14 @@ def check_simulator(simulator: Simulator, inputs: Inputs | None = None, *others:
         )
         for name, array in first.items():
             assert np.isfinite(array).all(), f"{simulator.name}: output {name} is not finite"
-        _same(simulator, first, simulator.run(here, Path(scratch)), "two runs of the same inputs", _STATEFUL)
+        _same(simulator, first, simulator.run(here, Path(scratch)), "two runs of the same inputs", STATEFUL)
         runs = {0: first}
         for i, point in enumerate(others, 1):
             with suppress(SimulationError):
                 runs[i] = simulator.run(point, Path(scratch))
         if others:
             again = simulator.run(here, Path(scratch))
-            _same(simulator, first, again, "two runs of the same inputs with other inputs between", _STATEFUL)
+            _same(simulator, first, again, "two runs of the same inputs with other inputs between", STATEFUL)
         with chdir(scratch):
             copy = pickle.loads(pickle.dumps(simulator))
             elsewhere = copy.run(here, Path(scratch))
