@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tamis.cli import main
-from tamis.simulation import check_simulator
+from tamis.contract import check_simulator
 from tamis.study.build import Study
 from tests.test_examples import TAMIS, check, copied
 

@@ -30,7 +30,8 @@ _WHERE = {
     ),
     "tamis.space": ("Parameter", "Space"),
     "tamis.design": ("sobol", "halton", "lhs", "maximin", "grid"),
-    "tamis.simulation": ("Port", "Simulator", "simulator", "find", "check_simulator"),
+    "tamis.contract": ("check_simulator",),
+    "tamis.simulation": ("Port", "Simulator", "simulator", "find"),
     "tamis.replays": ("Replay", "Shape"),
     "tamis.observables": (
         "value",

@@ -7,8 +7,10 @@ raises for one, and leaves the store such that being stopped at any instant cost
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
+import tempfile
 import time
 import warnings
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -20,14 +22,16 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from tamis import worker
+from tamis.contract import STATEFUL
 from tamis.errors import SimulationError, StudyError, TamisWarning, Unavailable
 from tamis.keys import digest, filled, spelled
 from tamis.pool import Executors, Workers, elsewhere
+from tamis.provenance import code_of, family_of, note, outdated
 from tamis.segments import Files
 from tamis.simulation import Simulator, find
 from tamis.store import Run, RunStore, paths, writing
 from tamis.types import Array, Event, Inputs, Mask, Progress, Value, silent
-from tamis.worker import Job, check_present, do, kernel_code, module_of, warm
+from tamis.worker import Job, check_present, do, module_of, warm
 
 if TYPE_CHECKING:
     from tamis.experiment import Experiment
@@ -47,8 +51,10 @@ def evaluate(
     executor: Executors = 1,
     timeout: float | None = None,
     max_output: float = 256.0,
+    memory: float | None = None,
     retry_failed: bool = False,
     progress: Progress | None = None,
+    salt: int = 0,
 ) -> list[Run]:
     """Return one run per point, in the order asked, running only those the store lacks.
 
@@ -62,11 +68,15 @@ def evaluate(
         Seconds after which a run is killed and recorded as such.
     max_output
         Megabytes that one run may return; more is recorded as a crash.
+    memory
+        Bytes that one run may take, with all it starts; one that takes more is killed and recorded as such.
     retry_failed
         Run again what failed, crashed or was late; a late run finds its working folder as it left it.
     progress
         Told at the start, at the end, and as runs finish: how many of the different points are done, with
         counts ``failed``, ``left``, ``stored`` and, once known, ``seconds_left``.
+    salt
+        Where the global random generators begin in worker processes; no run may depend on it.
     """
     if worker.importing:
         raise Unavailable(
@@ -75,6 +85,8 @@ def evaluate(
         )
     if timeout is not None and not timeout > 0:
         raise StudyError(f"the time-out of a run must be a positive number of seconds, found {timeout}")
+    if memory is not None and not memory > 0:
+        raise StudyError(f"the memory of a run must be a positive number of bytes, found {memory}")
     if isinstance(executor, int) and executor < 0:
         raise StudyError(f"the number of worker processes must be 0 or more, found {executor}")
     wanted = {}
@@ -86,14 +98,17 @@ def evaluate(
         wanted[key] = full
     runs = store.recover(list(wanted))
     old = {key: run for key, run in runs.items() if retry_failed and run.status != "done"}
+    old |= _made_otherwise(simulator, runs.values())
     left = [key for key in wanted if key not in runs or key in old]
     news = _News(progress or silent, len(wanted), [run for key, run in runs.items() if key not in old])
     news.tell()
     if left:
-        code = kernel_code(simulator)
-        jobs = (_job(simulator, store, key, wanted[key], code, max_output) for key in left)
+        code = code_of(simulator)
+        limits = max_output, math.inf if memory is None else memory, salt
+        jobs = (_job(simulator, store, key, wanted[key], code, limits) for key in left)
         with store.lock():
             _tidy(store, old)
+            note(store.root, simulator)
             keeper = _Keeper(store, news)
             try:
                 with closing(_performed(simulator, jobs, keeper, executor, timeout)) as performed:
@@ -144,6 +159,44 @@ class _Keeper:
         self._group.clear()
 
 
+def _made_otherwise(simulator: Simulator, runs: Iterable[Run]) -> dict[str, Run]:
+    """Return the runs to be made again because another code made them; tell of those of which the author decides."""
+    found = outdated(simulator, runs)
+    if found and family_of(simulator) is None:
+        warnings.warn(
+            f"{len(found)} runs of {simulator.name} were made before its code changed, and its version "
+            f'"{simulator.version}" did not: they are used as they are; raise the version if results have changed',
+            TamisWarning,
+            stacklevel=3,
+        )
+        return {}
+    return {run.key: run for run in found}
+
+
+def check_repeatable(
+    simulator: Simulator, runs: Sequence[Run], store: RunStore, *, executor: Executors = 1
+) -> None:
+    """Make some runs once more, after all the others, and refuse a simulator that answers otherwise.
+
+    Which runs came before a run in its process depends on the number of workers: a result that depends on them, or on
+    random numbers that nobody seeded, is another one each time.
+    """
+    with tempfile.TemporaryDirectory() as folder, RunStore(folder) as other:
+        points = [run.inputs for run in runs]
+        for run, again in zip(
+            runs, evaluate(simulator, points, other, executor=executor, salt=1), strict=True
+        ):
+            before, after = store.outputs(run.key), other.outputs(again.key) if again.status == "done" else {}
+            for name, array in before.items():
+                if name in after and array.tobytes() == after[name].tobytes():
+                    continue
+                at = ", ".join(f"{key} = {value}" for key, value in run.inputs.items())
+                raise StudyError(
+                    f"{simulator.name} gives another {name} when it is run once more at {at}; {STATEFUL}. "
+                    "`tamis check` tells more; the runs made so are of no use: mend it, which makes them anew"
+                )
+
+
 class _News:
     """Counts of a campaign, told ten times a second at most."""
 
@@ -175,13 +228,15 @@ class _News:
         self._progress(Event("runs", self._done, self._total, info))
 
 
-def _job(simulator: Simulator, store: RunStore, key: str, full: Inputs, code: str, max_output: float) -> Job:
+def _job(
+    simulator: Simulator, store: RunStore, key: str, full: Inputs, code: str, limits: tuple[float, float, int]
+) -> Job:
     inputs = {
         name: os.path.abspath(str(value)) if simulator.inputs[name].kind == "file" else value
         for name, value in full.items()
     }
     run = Run(key, simulator.name, simulator.version, full, "done", 0.0, code=code)
-    return Job(simulator.address, store.root.absolute(), run, inputs, max_output, pack=True)
+    return Job(simulator.address, store.root.absolute(), run, inputs, *limits, pack=True)
 
 
 def _tidy(store: RunStore, again: Mapping[str, Run]) -> None:

@@ -16,7 +16,8 @@ from tamis.errors import SimulationError, StudyError, TamisError, visible
 
 if TYPE_CHECKING:
     from tamis.pool import Executors
-    from tamis.study.reader import Raw, Stage
+    from tamis.study.manifest import Stage
+    from tamis.study.reader import Raw
 
 DONE, COMPUTATION_SAYS_NO, WRONG_REQUEST, INTERRUPTED = 0, 1, 2, 130
 
@@ -66,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from tamis.study.reader import STAGES
+    from tamis.study.manifest import STAGES
 
     parser = argparse.ArgumentParser(
         prog="tamis",
@@ -192,7 +193,7 @@ def _store_verbs(add: Callable[..., argparse.ArgumentParser]) -> None:
     sub.add_argument("store", type=Path, metavar="STUDY|RUNS", help=text)
     sub.add_argument("folder", type=Path, metavar="DEST", help="a new folder")
     sub.add_argument(
-        "--status", choices=("done", "failed", "crashed", "timeout"), help="only runs that ended so"
+        "--status", choices=("done", "failed", "crashed", "timeout", "memory"), help="only runs that ended so"
     )
     sub.add_argument("--simulator", metavar="NAME", help="only runs of this simulator")
 
@@ -232,9 +233,7 @@ def _executor(arguments: argparse.Namespace, raw: Raw) -> AbstractContextManager
 
         return Cluster(address)
     if arguments.cluster:
-        raise StudyError(
-            "--cluster and -j exclude each other; a cluster's workers are started where they run"
-        )
+        raise StudyError("--cluster and -j exclude each other: a cluster has workers of its own")
     return nullcontext(_jobs(arguments))
 
 
@@ -273,7 +272,8 @@ def check(arguments: argparse.Namespace) -> int:
 
 def run(arguments: argparse.Namespace) -> int:
     """Bring a study up to date."""
-    from tamis.study.reader import read, read_manifest, up_to_date
+    from tamis.study.manifest import read_manifest
+    from tamis.study.reader import read, up_to_date
     from tamis.summary import print_results, print_unchanged, tell_of_compiling
     from tamis.terminal import reporting
 

@@ -29,9 +29,10 @@ from typing import Any
 from tamis.errors import StudyError
 from tamis.pool import ONE_THREAD
 from tamis.processes import python
+from tamis.provenance import code_of
 from tamis.simulation import Simulator, find
 from tamis.store import Run, array_file
-from tamis.worker import Job, kernel_code, warm
+from tamis.worker import Job, warm
 
 _LIBRARIES = ("tamis", "numpy", "scipy", "numba")
 _CONNECT_SECONDS = 5
@@ -133,7 +134,7 @@ def describe(simulator: Simulator) -> dict[str, str]:
         "Python": python_version,
         "machine": platform.machine(),
         "simulator": simulator.version,
-        "kernels": kernel_code(simulator),
+        "kernels": code_of(simulator),
     }
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import stat
-import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -153,5 +152,8 @@ def load_arrays(path: Path) -> dict[str, np.ndarray[Any, Any]]:
     try:
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
             return dict(archive)
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+    except OSError as error:
         raise StudyError(f'"{path}" cannot be read ({error}); delete it and run again') from error
+    except Exception as error:  # a damaged zip file raises nearly anything
+        what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        raise StudyError(f'"{path}" is damaged ({what}); delete it and run again') from error

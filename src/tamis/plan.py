@@ -14,17 +14,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tamis.contract import check_simulator
 from tamis.errors import SimulationError, StudyError
 from tamis.files import load_arrays
 from tamis.keys import read_keys, run_key
+from tamis.provenance import changes, outdated
 from tamis.simulation import explained
 from tamis.store import Run, RunStore, failure_groups, paths
-from tamis.study.reader import Raw, applies, read, read_manifest, stage_hashes, up_to_date
+from tamis.study.manifest import read_manifest
+from tamis.study.reader import Raw, applies, read, stage_hashes, up_to_date
 from tamis.terminal import duration, say, size, table
-from tamis.types import Value
+from tamis.types import Array, Inputs, Outputs, Value
 from tamis.worker import check_present
 
 if TYPE_CHECKING:
+    from tamis.experiment import Experiment
     from tamis.marginals import Marginal
     from tamis.study.build import Study
     from tamis.study.series import Series
@@ -33,6 +37,7 @@ _GROUPS = 5  # kinds of failure that are shown
 _DEPTH = 4  # levels of folders in which studies are looked for
 _RECORD = 1500  # bytes of a run's record and of its row in the index
 _BLOCK = 4096  # in which disks count
+_PATIENCE = 20.0  # seconds, for asking a simulator whether it keeps its contract
 
 
 def print_plan(path: Path) -> int:
@@ -49,14 +54,33 @@ def print_plan(path: Path) -> int:
     table(("series", "use", "conditions", "numbers observed"), tests)
     seconds, each = _one_point(study)
     asked = design_inputs(study) if study.experiments else []
-    n = len({run_key(study.simulator, inputs) for inputs in asked})
+    keys = {run_key(study.simulator, inputs) for inputs in asked}
+    n = len(keys)
     say(f"one run takes {duration(seconds)} and leaves {size(each)}")
     if n:
         say(f"design: {n} runs, about {duration(n * seconds)} on one core, {size(n * each)} stored")
+        _print_stored(study, keys)
     _print_sampling(study, seconds)
     _print_predicting(study, seconds)
     _print_states(raw)
     return 0
+
+
+def _print_stored(study: Study, keys: set[str]) -> None:
+    """Say how many runs of the design are there already, and why the others have to be made."""
+    with RunStore(study.runs) as store:
+        have = store.get_many(keys)
+    old = outdated(study.simulator, have.values())
+    said = f"{len(have) - len(old)} of them are in the store"
+    if len(have) - len(old) < len(keys) and (edited := changes(study.runs, study.simulator)):
+        said += f"; the others are made anew because {_listed(edited)} changed since the last runs"
+    if have or old or "because" in said:
+        say(said)
+
+
+def _listed(names: list[str]) -> str:
+    shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more files" if len(names) > 4 else "")
+    return f"{shown} {'has' if len(names) == 1 else 'have'}"
 
 
 def _role(study: Study, name: str) -> str:
@@ -84,25 +108,59 @@ def _one_point(study: Study) -> tuple[float, int]:
                 study.simulator.run(inputs, Path(scratch))
                 start = time.perf_counter()
                 outputs = study.simulator.run(inputs, Path(scratch))
+                seconds = time.perf_counter() - start
+                _check_contract(study, inputs, seconds)
         except SimulationError as error:
             raise StudyError(
                 f"the simulator fails in the middle of the prior, at {inputs}: {error}"
             ) from error
-    seconds = time.perf_counter() - start
-    for observation in experiment.observations:
-        try:
-            found = observation.observable(outputs)
-        except SimulationError as error:
-            raise StudyError(
-                f'{experiment.name}, {observation.label}: {error}; check the data\'s abscissa, or extend = "hold"'
-            ) from error
-        if len(found) != observation.size:
-            raise StudyError(
-                f"{experiment.name}, {observation.label}: the model gives {len(found)} numbers, "
-                f"the data {observation.size}"
-            )
+    _check_observed(experiment, outputs)
+    _check_others(study, middle, seconds)
     stored = _RECORD + sum(array.nbytes for array in outputs.values())
     return seconds, -(-stored // _BLOCK) * _BLOCK
+
+
+def _check_observed(experiment: Experiment, outputs: Outputs) -> None:
+    """Refuse what cannot be observed in a run."""
+    for observation in experiment.observations:
+        where = f"{experiment.name}, {observation.label}"
+        try:
+            found = observation.observable(outputs)
+        except (SimulationError, StudyError) as error:
+            raise StudyError(f'{where}: {error}; check the abscissa, or extend = "hold"') from error
+        except ValueError as error:
+            shapes = ", ".join(f"{name} {np.shape(outputs[name])}" for name in observation.observable.needs)
+            raise StudyError(f"{where}: the outputs do not fit each other ({shapes}): {error}") from error
+        if len(found) != observation.size:
+            raise StudyError(
+                f"{where}: the model gives {len(found)} numbers, {observation.size} are expected"
+            )
+
+
+def _check_others(study: Study, middle: Array, seconds: float) -> None:
+    """Ask whether every other test and prediction can be observed, as many of them as some seconds allow."""
+    ends = [e for s in study.series for e in (*s.experiments[:1], *s.experiments[1:][-1:])]
+    with tempfile.TemporaryDirectory() as scratch:
+        for experiment in ends[1 : 1 + int(_PATIENCE / max(seconds, 1e-3))]:
+            with suppress(SimulationError), explained(study.simulator):
+                inputs = study.forward(experiment).inputs(middle)
+                _check_observed(experiment, study.simulator.run(inputs, Path(scratch)))
+
+
+def _check_contract(study: Study, inputs: Inputs, seconds: float) -> None:
+    """Ask the simulator what every simulator must answer, as much of it as some seconds allow."""
+    space, experiment = study.model_space, study.series[0].experiments[0]
+    forward = study.forward(experiment)
+    corners = space.from_unit(np.array([[0.3], [0.7]]) * np.ones(space.dim))
+    others = [forward.inputs(corner) for corner in corners] if 6 * seconds < _PATIENCE else []
+    if 3 * seconds > _PATIENCE:
+        say("its contract (same inputs, same outputs) is not checked: a run takes too long to be repeated")
+        return
+    try:
+        check_simulator(study.simulator, inputs, *others)
+    except AssertionError as error:
+        clause = " ".join(str(error).split("\n\n")[0].split())
+        raise StudyError(f"the simulator breaks its contract: {clause}") from error
 
 
 def _print_sampling(study: Study, seconds: float) -> None:

@@ -33,15 +33,16 @@ from contextlib import suppress
 from dataclasses import replace
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, cast
 from weakref import WeakSet
 
 from tamis import worker
 from tamis.errors import StudyError
-from tamis.processes import MARK, adopt_orphans, below, end_all_but, kill_tree, python, reaper
+from tamis.processes import MARK, adopt_orphans, below, end_all_but, kill_tree, memory, python, reaper
 from tamis.segments import Files
 from tamis.store import Run, paths, writing
-from tamis.worker import Job, conclude, do
+from tamis.worker import Job, conclude, do, too_much
+from tamis.world import World
 
 ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "NUMBA")} | {
     "PYTHONUNBUFFERED": "1"
@@ -76,6 +77,7 @@ class _Child:
         self._begun = False  # its job
         self.proven = False  # whether it ever began one
         self.due = math.inf
+        self._looked = 0.0  # at its memory
 
     def give(self, job: Job, timeout: float | None) -> None:
         """Hand over a job; its time-out counts from when its simulator is loaded."""
@@ -100,9 +102,21 @@ class _Child:
                 self.process.wait(_GLANCE)
             gone = True
         late = time.monotonic() > self.due
+        if not gone and not late and self._begun and self._took_too_much():
+            return self._lost(None, status="memory")
         return self._lost(timeout if late else None) if gone or late else None
 
-    def _lost(self, timeout: float | None) -> tuple[Run, Files] | BaseException:
+    def _took_too_much(self) -> bool:
+        """Look, five times a second at most, at the memory of the run and of all that it started."""
+        assert self.job
+        if math.isinf(self.job.memory) or time.monotonic() < self._looked + _GLANCE:
+            return False
+        self._looked = time.monotonic()
+        return memory(self.process.pid) > self.job.memory
+
+    def _lost(
+        self, timeout: float | None, status: Literal["crashed", "memory"] = "crashed"
+    ) -> tuple[Run, Files] | BaseException:
         """Kill the child, and write the record of a run that cannot write its own."""
         assert self.job
         job, run = self.job, self.job.run
@@ -118,6 +132,8 @@ class _Child:
             return StudyError(slow) if timeout else BrokenPipeError(said)
         if timeout:
             run = replace(run, status="timeout", seconds=timeout, error=f"no answer after {timeout:g} s")
+        elif status == "memory":
+            run = replace(run, status=status, seconds=math.nan, error=too_much(job.memory))
         else:
             error = f"the process ended during the run: {_ending(code)}"
             run = replace(run, status="crashed", seconds=math.nan, error=error)
@@ -273,6 +289,7 @@ def attend(handle: int) -> None:
     adopt_orphans()
     faulthandler.enable(all_threads=False)
     versions: dict[str, str] = {}
+    worlds: dict[str, World] = {}
     while True:
         try:
             job: Job = line.recv()
@@ -282,13 +299,15 @@ def attend(handle: int) -> None:
             os._exit(0)  # what this process imported is out of date; another will do the job
         with suppress(Exception):  # told by the run itself; loaded here so that no time-out pays for imports
             worker.load(job.address)
+        world = worlds.get(job.address) or worlds.setdefault(job.address, World())
+        world.begin(job.salt, job.memory)
         kept = below()
         line.send("begins")
         try:
-            answer: Any = do(job, capture=True)
+            answer: Any = do(job, capture=True, world=world)
         except BaseException as error:
             answer = error
-        clean = end_all_but(kept)
+        clean = end_all_but(kept) and world.sound
         line.send(answer)
         if not clean:
             os._exit(0)

@@ -28,7 +28,7 @@ from tamis.errors import StudyError, nearest, without_figures
 from tamis.keys import contradicts
 from tamis.types import Inputs, Outputs, Value
 
-Status: TypeAlias = Literal["done", "failed", "crashed", "timeout"]
+Status: TypeAlias = Literal["done", "failed", "crashed", "timeout", "memory"]
 _LOCAL = struct.Struct("<HHHHIIIHH")  # what a zip file says before each member, from its flags on
 STATUSES: tuple[Status, ...] = get_args(Status)
 

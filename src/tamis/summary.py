@@ -185,7 +185,7 @@ def print_outputs(simulator: Simulator, outputs: Outputs) -> None:
 
 def tell_of_compiling(simulator: Simulator) -> None:
     """Say on the error stream why the first run with a family of kernels takes its time."""
-    from tamis.worker import family_of
+    from tamis.provenance import family_of
 
     family = family_of(simulator)
     if family is None:

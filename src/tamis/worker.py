@@ -25,14 +25,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from tamis import files
 from tamis.errors import SimulationError, StudyError, TamisWarning, Unavailable, told, without_figures
 from tamis.segments import SMALL, Files
-from tamis.simulation import Simulator, find
+from tamis.simulation import Simulator, find, numbers
 from tamis.store import Run, array_file, paths
 from tamis.types import Inputs, Outputs
+from tamis.world import World
 
 _C = ctypes.CDLL(None)
 attending = False  # whether this process is a child that does jobs
@@ -51,13 +50,18 @@ class Job:
     run: Run
     inputs: Inputs
     max_output: float = math.inf  # megabytes
+    memory: float = math.inf  # bytes, of the run and all that it starts
+    salt: int = 0  # where the global random generators begin: no run may depend on it
     pack: bool = False  # whether small files are sent back instead of being put in their places
 
 
-def do(job: Job, simulator: Simulator | None = None, *, capture: bool = False) -> tuple[Run, Files]:
+def do(
+    job: Job, simulator: Simulator | None = None, *, capture: bool = False, world: World | None = None
+) -> tuple[Run, Files]:
     """Run one job and write its files; return the run and what it left.
 
-    An `OSError` from here means that the store cannot be written; what the run raises is in its record.
+    ``world`` is put back before the files are written, since a run may have forbidden that too. An `OSError` from
+    here means that the store cannot be written; what the run raises is in its record.
     """
     work = paths(job.root, job.run.key)[2]
     work.mkdir(parents=True, exist_ok=True)
@@ -65,6 +69,8 @@ def do(job: Job, simulator: Simulator | None = None, *, capture: bool = False) -
     printed.unlink(missing_ok=True)
     with _captured(printed) if capture else nullcontext(), _noted(printed) as warned:
         run, outputs, trace = _perform(job, simulator, work)
+        if world is not None:
+            world.restore()
     run = replace(run, warnings=tuple(_line(text, work) for text in warned.values()))
     return run, conclude(job, run, outputs, trace)
 
@@ -87,7 +93,9 @@ def _perform(job: Job, simulator: Simulator | None, work: Path) -> tuple[Run, Ou
         if disk_full or not (attending or isinstance(error, (Exception, SystemExit))):
             raise
         run = replace(job.run, status="crashed", error=_line(error, work, type(error).__name__))
-        trace = traceback.format_exc()
+        if isinstance(error, MemoryError) and math.isfinite(job.memory):
+            run = replace(run, status="memory", error=too_much(job.memory))
+        trace = _trace(error)
     finally:
         if os.getpid() != process:  # the run forked, and this is the copy: only the original may go on
             os._exit(0)
@@ -105,10 +113,7 @@ def _checked(job: Job, simulator: Simulator) -> Simulator:
 
 
 def _arrays(outputs: Outputs, max_output: float) -> Outputs:
-    arrays = {name: np.asarray(value) for name, value in outputs.items()}
-    for name, array in arrays.items():
-        if array.dtype.hasobject:
-            raise StudyError(f"output {name} must be an array of numbers, found Python objects")
+    arrays = {name: numbers(name, value) for name, value in outputs.items()}
     size = sum(array.nbytes for array in arrays.values()) / 1e6
     if size > max_output:
         raise StudyError(
@@ -125,6 +130,18 @@ def _line(error: BaseException | str, work: Path, kind: str = "") -> str:
     return re.sub(r"0x[0-9a-f]{6,}", "0x...", text)[:500]  # memory addresses would differ between workers
 
 
+def _trace(error: BaseException) -> str:
+    try:
+        return "".join(traceback.format_exception(error))
+    except Exception:
+        return "".join(traceback.format_tb(error.__traceback__)) + told(error)
+
+
+def too_much(memory: float) -> str:
+    """Say that a run took more memory than it may."""
+    return f"it took more than the {memory / 1e9:g} GB of memory allowed"
+
+
 @lru_cache(maxsize=8)
 def load(address: str) -> Simulator:
     """Find a simulator, once in the life of this process."""
@@ -135,23 +152,6 @@ def load(address: str) -> Simulator:
     finally:
         importing = False
     return simulator
-
-
-def kernel_code(simulator: Simulator) -> str:
-    """Hash the sources behind a built-in simulator; empty for others, whose version says it all."""
-    family = family_of(simulator)
-    if family is None:
-        return ""
-    from tamis.jit import family_hash
-
-    return family_hash(family)
-
-
-def family_of(simulator: Simulator) -> Path | None:
-    """Return the folder of a built-in simulator's kernels."""
-    if not simulator.address.startswith("tamis:"):
-        return None
-    return Path(__file__).parent / "sim" / simulator.address.removeprefix("tamis:").partition(".")[0]
 
 
 def check_present(simulator: Simulator) -> None:

@@ -14,7 +14,8 @@ import pytest
 from tamis.cli import main
 from tamis.simulation import source_version
 from tamis.study.build import Study
-from tamis.study.reader import STAGES, read, stage_hashes, up_to_date
+from tamis.study.manifest import STAGES
+from tamis.study.reader import read, stage_hashes, up_to_date
 from tests.shelf import spots
 
 BALL = Path(__file__).parents[2] / "examples" / "01_ball"

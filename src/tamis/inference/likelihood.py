@@ -54,6 +54,7 @@ class Direct:
     retry_failed: bool = False
     max_output: float = 256.0
     record: Path | None = None  # file to which the keys of all runs asked for are added
+    memory: float | None = None  # bytes that one run may take
     vary_seed: bool = False  # a stochastic simulator draws anew at every point, instead of being a function
 
     @property
@@ -199,12 +200,13 @@ def _through_store(terms: Sequence[Direct], points: Sequence[Array]) -> list[Arr
         executor=first.executor,
         timeout=first.timeout,
         max_output=first.max_output,
+        memory=first.memory,
         retry_failed=first.retry_failed,
     )
     if first.record:
         append_keys(first.record, [run.key for run in runs])
     for run in runs:
-        if run.status in ("crashed", "timeout") and first.on_crash == "stop":
+        if run.status in ("crashed", "timeout", "memory") and first.on_crash == "stop":
             values = (
                 f"{k} = {v:.6g}" if isinstance(v, float) else f"{k} = {v}" for k, v in run.inputs.items()
             )

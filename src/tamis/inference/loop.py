@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 import warnings
-import zipfile
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -18,13 +18,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from tamis.errors import TamisWarning
+from tamis.errors import StudyError, TamisWarning
 from tamis.files import load_arrays, save_arrays
 from tamis.types import Generator
 
 State = TypeVar("State")
 
 _SECONDS_BETWEEN_SAVES = 1.0
+_SUM = "loop.sum"
 
 
 def run(
@@ -79,24 +80,34 @@ def run(
 
 
 def _save(state: Any, k: int, path: Path, tags: Mapping[str, Any]) -> None:
-    arrays = {field.name: getattr(state, field.name) for field in fields(state)}
-    save_arrays(path, {**tags, "loop.step": k, **arrays})
+    arrays = {field.name: np.asarray(getattr(state, field.name)) for field in fields(state)}
+    arrays |= {**tags, "loop.step": np.asarray(k)}
+    save_arrays(path, {**arrays, _SUM: _sum(arrays)})
+
+
+def _sum(arrays: Mapping[str, Any]) -> int:
+    """Return a checksum of named arrays."""
+    found = 0
+    for name, array in sorted(arrays.items()):
+        for part in (name.encode(), str(array.dtype).encode(), str(array.shape).encode(), array.tobytes()):
+            found = zlib.crc32(part, found)
+    return found
 
 
 def _load(kind: type[State], path: Path, tags: Mapping[str, Any]) -> tuple[int, State] | None:
     """Read a checkpoint of the same problem and the same kind of state; None if there is none."""
     if not path.exists():
         return None
+    names = {field.name for field in fields(kind)}  # type: ignore[arg-type]
     try:
-        if not zipfile.is_zipfile(path):
-            raise ValueError("it is not a complete .npz file")
         arrays = load_arrays(path)
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        if _SUM in arrays and arrays.pop(_SUM) != _sum(arrays):
+            raise StudyError("it is not what was written")
+    except StudyError as error:
         warnings.warn(
-            f"checkpoint {path} cannot be read ({error}); starting anew", TamisWarning, stacklevel=3
+            f"checkpoint {path.name} cannot be used ({error}); starting anew", TamisWarning, stacklevel=3
         )
         return None
-    names = {field.name for field in fields(kind)}  # type: ignore[arg-type]
     if set(arrays) != {*tags, "loop.step", *names}:
         return None
     if not all(np.array_equal(arrays[name], value) for name, value in tags.items()):

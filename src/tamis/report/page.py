@@ -349,7 +349,7 @@ def runs(results: Results) -> list[Block]:
 
 
 _LISTED = 12  # tests named one by one
-_STATUS = ("done", "failed", "crashed", "timeout")
+_STATUS = ("done", "failed", "crashed", "timeout", "memory")
 
 
 def _status_grid(design: DesignRuns, sampled: Sequence[Run]) -> Grid:

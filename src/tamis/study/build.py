@@ -25,7 +25,8 @@ from tamis.simulation import Simulator, batched, described, find
 from tamis.space import Parameter, Space
 from tamis.store import RunStore
 from tamis.study.artifacts import Reference, Results
-from tamis.study.reader import Raw, Stage, read
+from tamis.study.manifest import Stage
+from tamis.study.reader import Raw, read
 from tamis.study.schema import (
     ParameterTable,
     PropagateTable,
@@ -82,6 +83,7 @@ class Settings:
     on_crash: Literal["stop", "reject"]
     timeout: float | None
     max_output: float
+    memory: float | None  # bytes
     surrogate: SurrogateTable
     sensitivity: SensitivityTable
     propagate: PropagateTable | None
@@ -181,7 +183,22 @@ class Study:
             retry_failed,
             self.settings.max_output,
             record,
+            memory=self.settings.memory,
         )
+
+
+def _bytes(fail: _Fault, text: str | None) -> float | None:
+    """Return a size as the file writes it, "8 GB", in bytes."""
+    if text is None:
+        return None
+    number, unit = text.strip().rstrip("kMGTB"), text.strip().lstrip("0123456789. ")
+    try:
+        size = float(number) * 1000.0 ** "BkMGT".index(unit[0])
+    except ValueError:
+        size = 0.0
+    if not size > 0:
+        raise fail("model.memory", f'expected a size such as "8 GB", found "{text}"')
+    return size
 
 
 def build(raw: Raw) -> Study:
@@ -207,6 +224,7 @@ def build(raw: Raw) -> Study:
         file.inference.on_crash,
         None if file.model.timeout is None else float(file.model.timeout),
         float(file.model.max_output),
+        _bytes(fail, file.model.memory),
         file.surrogate,
         file.sensitivity or SensitivityTable(),
         file.propagate,

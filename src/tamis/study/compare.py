@@ -22,9 +22,10 @@ from tamis.prediction import Predictive, mix
 from tamis.space import Space
 from tamis.study.artifacts import Comparison, NestedCheck, Panel, Results, Worry, save_records
 from tamis.study.build import Study, build
+from tamis.study.manifest import STAGES
 from tamis.study.panels import make_panel
 from tamis.study.parts import is_split
-from tamis.study.reader import STAGES, Raw, comparison_folder, comparison_hash, study_names
+from tamis.study.reader import Raw, comparison_folder, comparison_hash, study_names
 from tamis.study.stages import run
 from tamis.types import Progress
 

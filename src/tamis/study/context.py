@@ -17,7 +17,7 @@ from tamis.keys import read_keys
 from tamis.pool import Executors
 from tamis.store import Run, RunStore
 from tamis.study.build import Study
-from tamis.study.reader import STAGES, Stage
+from tamis.study.manifest import STAGES, Stage
 from tamis.types import Array, Generator, Inputs, Progress
 
 
@@ -47,6 +47,7 @@ class Context:
             executor=self.executor,
             timeout=settings.timeout,
             max_output=settings.max_output,
+            memory=settings.memory,
             retry_failed=self.retry_failed,
             progress=self.progress,
         )

@@ -29,8 +29,9 @@ from tamis.study.checks import worries
 from tamis.study.context import load_posterior
 from tamis.study.emulation import load_emulations, load_runs
 from tamis.study.influence import doubted, load_influences
+from tamis.study.manifest import Stage, read_manifest
 from tamis.study.parts import is_split, parts
-from tamis.study.reader import Stage, read_manifest, up_to_date
+from tamis.study.reader import up_to_date
 from tamis.study.remedy import remedy
 from tamis.study.series import Series
 from tamis.study.verdict import decisions, split_verdict, verdict

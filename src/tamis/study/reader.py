@@ -15,25 +15,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 from tamis._version import __version__
 from tamis.errors import StudyError, nearest
 from tamis.sources import source_hash
+from tamis.study.manifest import STAGES, Stage, current, read_manifest
 
-Stage = Literal[
-    "design",
-    "runs",
-    "observables",
-    "surrogate",
-    "sensitivity",
-    "posterior",
-    "prediction",
-    "propagation",
-    "next",
-    "report",
-]
-STAGES: tuple[Stage, ...] = get_args(Stage)
 _PACKAGE = Path(__file__).parent.parent
 _NUMBER = re.compile(r"[-+0-9.eE]+")
 _SHELL = (
@@ -348,43 +336,12 @@ def _sources(family: str) -> str:
     return digest.hexdigest()
 
 
-def read_manifest(folder: Path) -> dict[str, Any]:
-    """Read what the last run left, empty if there is none or if it cannot be read."""
-    try:
-        found = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-ARTIFACTS: dict[Stage, tuple[str, ...]] = {
-    "design": ("design.npz",),
-    "runs": ("runs.npz",),
-    "observables": ("observables.npz",),
-    "surrogate": ("surrogate.npz", "emulation.npz"),
-    "sensitivity": ("sensitivity.npz",),
-    "posterior": ("posterior.npz",),
-    "prediction": ("prediction.npz",),
-    "propagation": ("propagation.npz",),
-    "next": ("next.npz",),
-    "report": ("report.html",),
-}
-
-
 def up_to_date(raw: Raw, upto: Stage = "report") -> dict[Stage, bool]:
     """Say for each stage up to ``upto`` whether its hash and its files are those of the last run."""
     done = read_manifest(raw.results).get("stages", {})
     hashes = stage_hashes(raw)
-
-    def current(stage: Stage) -> bool:
-        entry = done.get(stage, {})
-        parts = entry.get("parts", {})  # of a split study
-        if entry.get("hash") != hashes[stage] or not isinstance(parts, dict):  # a list in former manifests
-            return False
-        folders = [raw.results, *(raw.results / part["folder"] for part in parts.values())]
-        return all((folder / name).is_file() for folder in folders for name in ARTIFACTS[stage])
-
-    return {stage: current(stage) for stage in STAGES[: STAGES.index(upto) + 1] if applies(raw, stage)}
+    asked = [stage for stage in STAGES[: STAGES.index(upto) + 1] if applies(raw, stage)]
+    return {stage: current(raw.results, stage, done.get(stage, {}), hashes[stage]) for stage in asked}
 
 
 def applies(raw: Raw, stage: Stage) -> bool:

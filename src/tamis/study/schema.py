@@ -87,6 +87,7 @@ class ModelTable(Strict):
     inputs: dict[str, Scalar] = {}
     max_output: Number = Field(default=256, gt=0)
     timeout: Number | None = Field(default=None, gt=0)
+    memory: str | None = Field(default=None, pattern=r"^\s*[0-9.]+\s*([kMGT]?B)\s*$")
 
 
 class ParameterTable(BaseModel):

@@ -7,14 +7,13 @@ interrupted.
 
 from __future__ import annotations
 
-import json
 import platform
 import shutil
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,16 +21,16 @@ from typing import Any
 import numpy as np
 
 from tamis._version import __version__
-from tamis.campaign import failures, observe
+from tamis.campaign import check_repeatable, failures, observe
 from tamis.design import design
 from tamis.errors import StudyError, SurrogateError, TamisError, TamisWarning
 from tamis.experiment import Experiment
-from tamis.files import load_arrays, replacing, save_arrays
+from tamis.files import load_arrays, save_arrays
 from tamis.keys import run_key
 from tamis.pool import Executors, Workers
 from tamis.store import Run, RunStore
 from tamis.study import emulation
-from tamis.study.artifacts import Results, save_records
+from tamis.study.artifacts import Results, Worry, save_records
 from tamis.study.build import Study
 from tamis.study.candidates import run_next
 from tamis.study.context import Context, design_points, load_posterior, recorded
@@ -39,19 +38,19 @@ from tamis.study.emulation import load_emulations, load_surrogate, terms
 from tamis.study.gathering import PER_PART, artifact_keys, outcome, results, stored
 from tamis.study.influence import run_sensitivity
 from tamis.study.loglike import run_loglike
-from tamis.study.panels import series_panels
-from tamis.study.parts import IDLE, is_split, parts, with_idle
-from tamis.study.propagate import run_propagation
-from tamis.study.reader import (
+from tamis.study.manifest import (
     ARTIFACTS,
     STAGES,
     Stage,
-    applies,
-    emulates_loglike,
+    contents,
+    damaged,
     read_manifest,
-    stage_hashes,
-    up_to_date,
+    write_manifest,
 )
+from tamis.study.panels import series_panels
+from tamis.study.parts import IDLE, is_split, parts, with_idle
+from tamis.study.propagate import run_propagation
+from tamis.study.reader import applies, emulates_loglike, stage_hashes, up_to_date
 from tamis.study.remedy import check_good_enough
 from tamis.study.sampling import run_posterior
 from tamis.types import Array, Event, Inputs, Progress, silent
@@ -100,7 +99,8 @@ def run(
             start = time.perf_counter()
             before = _content(folder, stage)
             entry: dict[str, Any] = {"hash": hashes[stage]}
-            with warnings.catch_warnings(record=True) as caught:
+            was = damaged(folder, manifest.get("stages", {}).get(stage, {}))
+            with warnings.catch_warnings(record=True) as caught, _reported(study, manifest, stage):
                 warnings.simplefilter("always", TamisWarning)
                 if stage == "report":
                     found = results(study, manifest)
@@ -111,17 +111,46 @@ def run(
                 else:
                     recorded(context, stage, WORK[stage])
             entry["seconds"] = round(time.perf_counter() - start, 3)
-            entry["warnings"] = _heard([*early, *caught] if stage == "runs" else caught)
+            entry["warnings"] = _heard([*early, *caught] if stage == "runs" else caught) + _mended(was)
+            entry["content"] = contents(folder, stage, entry.get("parts", {}))
             manifest = _provenance(manifest, study)
             manifest["stages"] = {**manifest.get("stages", {}), stage: entry}
             if (
                 stage == "runs" and before and before != _content(folder, stage)
             ):  # runs retried, another outcome
                 _reopen(study, manifest, current, "observables")
-            _write_manifest(study, manifest)
+            write_manifest(study.results, manifest)
     return results(study, manifest)
 
 
+@contextmanager
+def _reported(study: Study, manifest: dict[str, Any], stage: Stage) -> Iterator[None]:
+    """Where a stage fails after runs were made, still write the report of what there is, with the failure on top."""
+    try:
+        yield
+    except TamisError as error:
+        if stage not in _AFTER_RUNS:
+            raise
+        found = results(study, manifest)
+        worry = Worry(f"The stage {stage} failed, and nothing after it was done: {error}", True, True)
+        verdict = f"The study stopped: its {stage} failed. {found.verdict}".strip()
+        write_report(replace(found, worries=(worry, *found.worries), verdict=verdict))
+        error.args = (f"{error}; what there is up to then: {study.results / 'report.html'}",)
+        raise
+
+
+_AFTER_RUNS: tuple[Stage, ...] = STAGES[STAGES.index("surrogate") : -1]
+
+
+def _mended(names: list[str]) -> list[str]:
+    """Say which artifacts were made anew because they were not what had been written."""
+    if not names:
+        return []
+    what = f"{', '.join(names)} was damaged, or changed by hand, since it was written; it was made anew."
+    return [what]
+
+
+_QUICK = 2.0  # seconds of a run that is made twice without asking
 _ASIDE: tuple[Stage, ...] = ("sensitivity", "prediction", "propagation")  # what no next experiment needs
 _BUILT_ON: tuple[Stage, ...] = PER_PART  # what stands on the surrogate
 
@@ -145,7 +174,7 @@ def _each_part(context: Context, stage: Stage, manifest: dict[str, Any]) -> dict
                 recorded(inside, stage, WORK[stage])
             begun["heard"][part.part] = _heard(caught)
         manifest["begun"] = begun
-        _write_manifest(study, manifest)
+        write_manifest(study.results, manifest)
     save_arrays(study.results / ARTIFACTS[stage][0], {"folders": np.array([p.folder.name for p in mine])})
     del manifest["begun"]
     return {p.part: {"folder": p.folder.name, "warnings": begun["heard"][p.part]} for p in mine}
@@ -166,11 +195,6 @@ def _named(progress: Progress, i: int, among: tuple[Study, ...]) -> Progress:
     """Say in the news which part they are about."""
     which = f"{among[i].part} ({i + 1} of {len(among)})"
     return lambda event: progress(replace(event, info={**event.info, "part": which}))
-
-
-def _write_manifest(study: Study, manifest: dict[str, Any]) -> None:
-    with replacing(study.results / "manifest.json") as stream:
-        stream.write(json.dumps(manifest, indent=1).encode())
 
 
 def _stop_if_poor(study: Study, manifest: dict[str, Any]) -> None:
@@ -231,13 +255,22 @@ def run_runs(context: Context) -> None:
     asked = design_inputs(study)
     known = study.results / f"asked-{context.hashes['runs'][:12]}.npz"  # for `tamis status` meanwhile
     save_arrays(known, {"keys": np.array([run_key(study.simulator, inputs) for inputs in asked])})
+    known_before = context.store.get_many(run_key(study.simulator, inputs) for inputs in asked)
     runs = context.evaluate(asked)
+    _check_repeatable(context, [run for run in runs if run.key not in known_before])
     shape = (len(study.experiments), -1)
     keys = np.array([r.key for r in runs]).reshape(shape)
     status = np.array([r.status for r in runs]).reshape(shape)
     save_arrays(study.results / "runs.npz", {"keys": keys, "status": status})
     for passing in study.results.glob("asked-*.npz"):
         passing.unlink()
+
+
+def _check_repeatable(context: Context, made: list[Run]) -> None:
+    """Make the first and the last run once more, where that takes no time to speak of."""
+    quick = [run for run in (*made[:1], *made[1:][-1:]) if run.status == "done" and run.seconds < _QUICK]
+    if quick:
+        check_repeatable(context.study.simulator, quick, context.store, executor=context.executor)
 
 
 def run_observables(context: Context) -> None:

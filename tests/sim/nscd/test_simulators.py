@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tamis.contract import check_simulator
 from tamis.replays import Replay
 from tamis.sim.nscd import simulators
-from tamis.simulation import check_simulator
 
 SHORT = {
     "slide": {"duration": 0.05},

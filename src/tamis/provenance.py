@@ -1,0 +1,96 @@
+"""The code that made a run: recorded with it, compared when it is asked for again, and told where it has changed.
+
+The key of a run holds the simulator's version, which for a function without a version of its own is a hash of all its
+sources: edited code is another version, and its runs are made anew. Built-in simulators and functions with a version of
+their own keep their version while their code changes. So each run also carries a hash of the code that made it. Runs of
+a built-in simulator whose code is another now are made again; for a function whose author gives versions, that author
+decides, and is told.
+
+Beside the runs lies a small file for each code, which lists its sources with their hashes: what has changed since the
+last runs can then be said by name.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+
+from tamis.errors import StudyError
+from tamis.files import replacing
+from tamis.simulation import Simulator
+from tamis.sources import source_hash, sources
+from tamis.store import Run
+
+FOLDER = "code"
+IMPORTED = "imported"  # stands for the code of runs that were made elsewhere
+_SIM = Path(__file__).parent / "sim"
+
+
+def code_of(simulator: Simulator) -> str:
+    """Hash the sources behind a simulator; empty where there are none to read."""
+    path = _file_of(simulator)
+    return _hashed(path, getattr(simulator, "function", None)) if path else ""
+
+
+def family_of(simulator: Simulator) -> Path | None:
+    """Return the folder of a built-in simulator's kernels."""
+    if not simulator.address.startswith("tamis:"):
+        return None
+    return _SIM / simulator.address.removeprefix("tamis:").partition(".")[0]
+
+
+def outdated(simulator: Simulator, runs: Iterable[Run]) -> list[Run]:
+    """Return the runs that another code of the simulator made, of the same version."""
+    code = code_of(simulator)
+    return [run for run in runs if code and run.code not in ("", IMPORTED, code)]
+
+
+def note(root: Path, simulator: Simulator) -> None:
+    """Leave beside the runs what their code consists of."""
+    path = _file_of(simulator)
+    if path is None:
+        return
+    kept = root / FOLDER / f"{code_of(simulator)}.json"
+    if not kept.exists():
+        said = {"simulator": simulator.name, "version": simulator.version, "files": sources(path)}
+        with replacing(kept) as stream:
+            stream.write(json.dumps(said, indent=1).encode())
+
+
+def changes(root: Path, simulator: Simulator) -> list[str]:
+    """Name the sources that have changed since the last runs of a simulator that were made by other code."""
+    path = _file_of(simulator)
+    if path is None:
+        return []
+    mine = code_of(simulator)
+    others = sorted((root / FOLDER).glob("*.json"), key=lambda file: file.stat().st_mtime, reverse=True)
+    for file in others:
+        try:
+            said = json.loads(file.read_text(encoding="utf-8"))
+            files, name = dict(said["files"]), said["simulator"]
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+        if name == simulator.name and file.stem != mine:
+            now = sources(path)
+            return sorted(one for one in {*files, *now} if files.get(one) != now.get(one))
+    return []
+
+
+def _file_of(simulator: Simulator) -> Path | None:
+    family = family_of(simulator)
+    if family is not None:
+        return family / "simulators.py"
+    code = getattr(getattr(simulator, "function", None), "__code__", None)
+    path = Path(code.co_filename) if code is not None else None
+    return path if path and path.is_file() else None
+
+
+@lru_cache(maxsize=64)
+def _hashed(path: Path, function: object) -> str:
+    """Hash once in the life of a function, which was imported from these sources as they were."""
+    try:
+        return source_hash(path)[:16]
+    except (OSError, StudyError):
+        return ""
