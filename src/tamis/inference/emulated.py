@@ -216,6 +216,7 @@ def mct(
             progress=progress,
             start=space.from_unit(region.pool[start]),
             groups=trajectories,
+            extend=1,  # three times the draws already
         )
     if not mixed(found.diagnostics["rhat"], found.diagnostics["ess"]):
         text = "the sampler did not mix on all trajectories of the log-likelihood (rhat {:.3g}, {:.0f} effective draws "
