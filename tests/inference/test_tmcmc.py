@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -119,9 +120,10 @@ def test_half_the_prior_has_no_likelihood(zero):
     space = tamis.Space(
         (tamis.Parameter("a", tamis.uniform(0.0, 1.0)), tamis.Parameter("b", tamis.normal(0, 1)))
     )
-    posterior = tamis.tmcmc(
-        space, lambda x: np.where(x[:, 0] < 0.5, zero, 3.0), n=1024, rng=np.random.default_rng(2)
-    )
+    with pytest.warns(tamis.TamisWarning, match="not a number") if np.isnan(zero) else nullcontext():
+        posterior = tamis.tmcmc(
+            space, lambda x: np.where(x[:, 0] < 0.5, zero, 3.0), n=1024, rng=np.random.default_rng(2)
+        )
     assert posterior.log_evidence[0] == pytest.approx(3 + np.log(0.5), abs=0.05)  # 5 reported errors
     assert posterior.flat[:, 0].min() >= 0.5
     assert len(posterior.diagnostics["exponents"]) == 2  # one stage is enough
@@ -399,3 +401,21 @@ def test_killed_and_resumed_ends_with_the_same_bytes(tmp_path):
     assert process.wait() == 0
     sample(problems.linear(), n=64, seed=2).save(tmp_path / "straight.npz")
     assert (tmp_path / "posterior.npz").read_bytes() == (tmp_path / "straight.npz").read_bytes()
+
+
+def test_log_likelihoods_that_are_not_numbers_are_counted_and_told(tmp_path):
+    seen = []
+
+    def loglike(x):
+        values = np.where(x[:, 0] < 0.3, np.nan, -5 * x[:, 1])
+        seen.append(int(np.isnan(values).sum()))
+        return values
+
+    space = tamis.Space(tuple(tamis.Parameter(name, tamis.uniform(0.0, 1.0)) for name in "ab"))
+    with pytest.warns(
+        tamis.TamisWarning, match=r"not a number \(NaN\) at \d+ of \d+ points.*likelihood zero"
+    ) as told:
+        found = tamis.tmcmc(space, loglike, n=64, rng=np.random.default_rng(0))
+    assert sum("not a number" in str(one.message) for one in told) == 1
+    assert found.diagnostics["nan"] == sum(seen) > 0
+    assert found.flat[:, 0].min() >= 0.3

@@ -7,6 +7,7 @@ import shutil
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +16,21 @@ import pytest
 from tamis.errors import StudyError, TamisWarning
 from tamis.files import load_arrays, save_arrays
 from tamis.inference import loop
-from tamis.inference.metropolis import State
 from tamis.study.build import Study
 from tamis.study.manifest import read_manifest, write_manifest
 from tamis.study.reader import read, up_to_date
+from tamis.types import Array
+
+
+@dataclass(frozen=True)
+class State:
+    """Of a sampler."""
+
+    z: Array
+    log_likelihood: Array
+    scale: float
+    calls: int
+
 
 BALL = Path(__file__).parents[2] / "examples" / "01_ball"
 SMALL = (
@@ -142,8 +154,7 @@ def test_a_damaged_file_is_a_clear_error_whatever_is_wrong(study: Path) -> None:
 
 def test_a_damaged_checkpoint_begins_anew(tmp_path: Path) -> None:
     path, rng = tmp_path / "checkpoint.npz", np.random.default_rng(4)
-    none = np.empty(0)
-    state = State(np.ones((2, 1)), np.ones(2), np.ones((3, 2, 1)), np.ones((3, 2)), 1.0, 2, 6, none, none)
+    state = State(np.arange(6.0).reshape(3, 2), np.ones(20), 1.5, 2)
     tags = {"tag.root": np.asarray(1)}
     loop._save(state, 3, path, tags)
     whole = path.read_bytes()

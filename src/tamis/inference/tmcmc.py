@@ -67,6 +67,7 @@ class State:
     start: Array  # (n, d + 1), z and log-likelihood when the stage began, or began again
     mixed: bool  # the stage is over
     calls: int  # of the likelihood, points counted one by one
+    nan: int  # of these, points where it is not a number
     exponents: Array  # (stages,), and so on: one value a stage
     increments: Array
     proposed: Array
@@ -130,7 +131,7 @@ def tmcmc(
         standard errors) and ``families`` (effective number of first ancestors);
         ``ess``, effective draws of every parameter, counted by families; ``log_evidence_bridge`` and
         ``log_evidence_stepping``, each value and standard error, and their ``disagreement`` in standard
-        errors; ``likelihood_calls``.
+        errors; ``likelihood_calls``, and ``nan``, how many of these were not a number.
     """
     if n < 16:
         raise StudyError(f"tmcmc needs at least 16 points, found n = {n}")
@@ -144,10 +145,16 @@ def tmcmc(
         "settings": (n, fraction, sweeps),
     }
     tell = progress or silent
+
+    def counted(last: State, generator: Generator) -> State:
+        before = target.nan
+        new = step(last, target, fraction, sweeps, generator)
+        return replace(new, nan=last.nan + target.nan - before)
+
     state = loop.run(
         State,
-        lambda generator: init(target, n, space.dim, generator),
-        lambda last, generator: step(last, target, fraction, sweeps, generator),
+        lambda generator: replace(init(target, n, space.dim, generator), nan=target.nan),
+        counted,
         lambda last: last.closed == 2,
         rng=rng,
         tag=tag,
@@ -181,6 +188,7 @@ def _opened(opening: Array) -> State:
         start=none,
         mixed=True,
         calls=n,
+        nan=0,
         exponents=none,
         increments=none,
         proposed=none,
@@ -420,6 +428,7 @@ def _posterior(space: Space, state: State, fraction: float) -> Posterior:
     shift = state.drift[-1] * _error_of_shift(fraction, len(x)) if state.drift[-1] > _DRIFTING else 0.0
     log_evidence, disagreement = evidence.reported(bridge, stepping, shift)
     _warn(state, disagreement, log_evidence[1])
+    scores.tell_nan(state.nan, state.calls)
     diagnostics: Mapping[str, Any] = {
         "exponents": np.append(0.0, state.exponents),
         "acceptance": state.accepted / state.proposed,
@@ -432,6 +441,7 @@ def _posterior(space: Space, state: State, fraction: float) -> Posterior:
         "log_evidence_stepping": np.array(stepping),
         "disagreement": np.array(disagreement),
         "likelihood_calls": np.array(state.calls, dtype=float),
+        "nan": np.array(state.nan, dtype=float),
     }
     return Posterior(
         space,

@@ -45,6 +45,8 @@ _SCALARS = {
     "region_size": "share of the prior in which their tops may lie",
     "carried": "share of the surrogate's variance that trajectories carry, where the draws lie",
     "mode_log_density": "log density at the highest point",
+    "steps": "steps of each chain",
+    "nan": "log-likelihoods that were not a number",
 }
 
 
@@ -59,6 +61,8 @@ def sampler_blocks(posterior: Posterior) -> list[Block]:
         scalars["carried"] = min(scalars["carried"], 1.0)  # beyond it, chance: trajectories are a sample
     if "likelihood_calls" in scalars:
         facts.append(("likelihood calls", count(int(scalars.pop("likelihood_calls"))).text))
+    if not scalars.get("nan", 1.0):
+        del scalars["nan"]
     steps = figures.ladder(found)
     if "exponents" in steps:
         facts.append(("tempering stages", str(len(steps["exponents"]) - 1)))

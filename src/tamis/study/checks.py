@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tamis.errors import without_figures
+from tamis.inference import scores
 from tamis.inference.posterior import Posterior
 from tamis.store import Run, failure_groups, reason
 from tamis.study.artifacts import DesignRuns, Emulation, Panel, Propagation, Worry
@@ -51,7 +52,8 @@ def worries(
     ``others`` are runs that neither the design nor the sampler asked for, such as those of predictions; ``inputs``
     are the parameters that feed the simulator, ``remedy`` says what will help a poor surrogate.
     """
-    found = [Worry(text) for text in heard if "did not mix" not in text]  # told below, in our words
+    ours = ("did not mix", scores.NAN)  # told below, in our words
+    found = [Worry(text) for text in heard if not any(words in text for words in ours)]
     runs = {run.key: run for row in (design.runs if design else ()) for run in row}  # tests may share runs
     if design is not None:
         found += _failed_runs("design runs", list(runs.values()))
