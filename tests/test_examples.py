@@ -101,8 +101,9 @@ def test_slow_simulator_with_a_surrogate(tmp_path):
     sd = reference.flat.std(axis=0)
     # 2000 draws worth at least 1000: three standard errors are a tenth of a standard deviation
     assert np.all(np.abs(found - reference.flat.mean(axis=0)) < 0.1 * sd)
-    # the surrogate's error adds some hundredths of the noise's variance; five standard errors beside it
-    assert log_evidence == pytest.approx(reference.log_evidence[0], abs=0.02 + 5 * 0.006)
+    # the surrogate's error adds 3 to 18 % of the noise's variance in each of five tests: half the sum of log(1 + that)
+    # is 0.2; five standard errors beside it
+    assert log_evidence == pytest.approx(reference.log_evidence[0], abs=0.2 + 5 * 0.006)
 
 
 @pytest.mark.example

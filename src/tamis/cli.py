@@ -351,7 +351,7 @@ def report(arguments: argparse.Namespace) -> int:
     stale = [stage for stage, current in up_to_date(raw, "next").items() if not current]
     if stale:
         raise StudyError(
-            f"{raw.path.name}: {stale[0]} is not up to date; `tamis run {arguments.study}` first"
+            f"{raw.path.name}: {stale[0]} is not up to date, or not as it was written; `tamis run` first"
         )
     found = results(build(raw))
     write_report(found)

@@ -171,5 +171,5 @@ def test_a_damaged_checkpoint_begins_anew(tmp_path: Path) -> None:
         path.write_bytes(whole)
     assert told > 100
     path.write_bytes(whole[:-40])
-    with pytest.warns(TamisWarning, match=r"checkpoint.npz cannot be used .* starting anew"):
+    with pytest.warns(TamisWarning, match=r"checkpoint.npz cannot be read .* starting anew"):
         assert loop._load(State, path, tags) is None

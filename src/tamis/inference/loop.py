@@ -105,7 +105,7 @@ def _load(kind: type[State], path: Path, tags: Mapping[str, Any]) -> tuple[int, 
             raise StudyError("it is not what was written")
     except StudyError as error:
         warnings.warn(
-            f"checkpoint {path.name} cannot be used ({error}); starting anew", TamisWarning, stacklevel=3
+            f"checkpoint {path.name} cannot be read ({error}); starting anew", TamisWarning, stacklevel=3
         )
         return None
     if set(arrays) != {*tags, "loop.step", *names}:
