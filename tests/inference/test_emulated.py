@@ -207,13 +207,13 @@ def test_trajectories_give_the_mixture_of_their_posteriors() -> None:
     emulated = fit_loglike(box(1), u, -200 * (u[:, 0] - 0.6) ** 2, nugget=0.0, rng=rng())
     surrogate = replace(emulated.surrogate, length=np.array([[0.3]]), variance=np.array([400.0]))
     emulated = EmulatedLikelihood(box(1), surrogate)
-    found = mct(box(1), emulated, trajectories=40, draws=200, rng=rng(2))
+    found = mct(box(1), emulated, trajectories=40, draws=400, rng=rng(2))
     root = int(rng(2).integers(2**63))  # the same functions again
     region = explore(emulated, np.random.default_rng([root, 1]))
     drawn = surrogate.draw(40, np.random.default_rng([root, 2]), region.points)
     grid = (np.arange(400)[:, None] + 0.5) / 400
     means, sds = moments(drawn(grid), grid[:, 0])
-    each = found.x.reshape(40, 200)
+    each = found.x.reshape(40, 400)
     # 40 means and deviations; ess of the worst trajectory, 5 standard errors and the grid's 1 / 400: 1e-5
     error = 5 / np.sqrt(found.diagnostics["ess"][0])
     assert found.diagnostics["ess"][0] > 25
