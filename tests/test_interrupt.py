@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -218,6 +219,7 @@ def interrupted(root: Path, points: list[dict], line: int) -> bool:
 
     before = sys.gettrace()
     store = RunStore(root)
+    gc.collect()  # no store of before is to be cleared away meanwhile: an interrupt there is nobody's
     sys.settrace(trace)
     try:
         evaluate(LINE, points, store, executor=0)

@@ -221,7 +221,8 @@ def test_the_second_of_two_campaigns_is_told_of_the_first(tmp_path):
             (tmp_path / "gate").touch()
         assert second.returncode == 2 and f"is being written by process {first.pid} on" in said
         assert ended(first).splitlines()[-1].startswith("  runs: 20/20") and first.returncode == 0
-    assert len(calls(tmp_path)) == 20 and set(calls(tmp_path).values()) == {1}
+    # each once, but for the first and the last, which are made once more to see that they give the same
+    assert len(calls(tmp_path)) == 20 and sum(calls(tmp_path).values()) <= 22
     assert_sound(tmp_path / "runs")
 
 
