@@ -10,10 +10,12 @@ import pytest
 
 from tamis import marginals
 from tamis.surrogates.polynomials import (
+    CUT_NORMAL,
     HERMITE,
     JACOBI,
     LAGUERRE,
     LEGENDRE,
+    TRIANGLE,
     Family,
     anisotropic,
     evaluate,
@@ -31,6 +33,11 @@ FAMILIES = [
     Family(LAGUERRE, 6.25),
     Family(JACOBI, 2.0, 3.0),
     Family(JACOBI, 0.5, 0.5),
+    Family(CUT_NORMAL, -3.0, 2.0),
+    Family(CUT_NORMAL, -np.inf, -1.0),
+    Family(CUT_NORMAL, 5.0, np.inf),
+    Family(TRIANGLE, 0.3),
+    Family(TRIANGLE, 0.0),
 ]
 
 
@@ -60,12 +67,26 @@ def test_families_of_laws() -> None:
     assert family(marginals.exponential(2.0)) == Family(LAGUERRE, 1.0)
     assert family(marginals.beta(2.0, 3.0, 10, 20)) == Family(JACOBI, 2.0, 3.0)
     assert family(marginals.beta(1.0, 1.0)) == Family(LEGENDRE)
-    assert family(marginals.triangular(0, 1, 2)) == family(marginals.loguniform(1, 2)) == Family(LEGENDRE)
+    assert family(marginals.truncnormal(1.0, 0.5, 0.0, 3.0)) == Family(CUT_NORMAL, -2.0, 4.0)
+    assert family(marginals.triangular(0, 1, 4)) == Family(TRIANGLE, 0.25)
+    assert family(marginals.loguniform(1, 2)) == Family(LEGENDRE)
+    tails = (marginals.normal(3, 4), marginals.truncnormal(1.0, 0.5, 0.0), marginals.exponential(1.0))
+    assert all(family(law).unbounded for law in tails)
+    bounded = (marginals.truncnormal(1.0, 0.5, 0.0, 3.0), marginals.uniform(0, 1), marginals.beta(2.0, 3.0))
+    assert not any(family(law).unbounded for law in bounded)
 
 
 @pytest.mark.parametrize(
     "law",
-    [marginals.normal(3, 4), marginals.gamma(2, 0.5), marginals.beta(2, 3, 10, 20), marginals.uniform(1, 4)],
+    [
+        marginals.normal(3, 4),
+        marginals.gamma(2, 0.5),
+        marginals.beta(2, 3, 10, 20),
+        marginals.uniform(1, 4),
+        marginals.truncnormal(3, 4, 0, 8),
+        marginals.truncnormal(3, 1, 8),
+        marginals.triangular(2, 3, 8),
+    ],
 )
 def test_standard_is_the_law_up_to_scale(law: marginals.Marginal) -> None:
     u = np.linspace(0.01, 0.99, 99)
@@ -115,3 +136,9 @@ def test_evaluate_is_the_product() -> None:
     for i, law in enumerate(laws):
         wanted *= univariate(standard(u[:, i], law), law, 5)[indices[:, i]]
     np.testing.assert_allclose(evaluate(u, laws, indices), wanted, rtol=1e-13)  # order of products
+
+
+def test_cut_where_nothing_is_lost_is_hermite() -> None:
+    alpha, beta = recurrence(Family(CUT_NORMAL, -np.inf, np.inf), 20)
+    np.testing.assert_allclose(alpha, 0.0, atol=1e-10)  # rounding, amplified by the steepness of degree 20
+    np.testing.assert_allclose(beta[1:], np.arange(1, 21), rtol=1e-10)

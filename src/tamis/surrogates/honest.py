@@ -38,7 +38,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.surrogates.polynomials import UNBOUNDED, Family, Indices, evaluate
+from tamis.surrogates.polynomials import Family, Indices, evaluate
 from tamis.surrogates.sparse import Choice, again, along, exponential
 from tamis.types import Array
 
@@ -104,7 +104,7 @@ def _law_over_runs(u: Array, y: Array, families: tuple[Family, ...], terms: Indi
     size = np.exp(-decay[np.arange(d), further].sum(axis=1))
     parts = evaluate(u, families, further).T * (size / np.sqrt(np.sum(size**2)))
     signs, agree = np.ones(d), 0.0
-    if any(law.kind in UNBOUNDED for law in families):
+    if any(law.unbounded for law in families):
         signs, agree = _signs(terms[1:], c)
     whole = (parts @ _product(signs, further))[:, None]
     free = np.maximum(1 - np.sum(q**2, axis=1), 1e-10)[:, None]

@@ -34,9 +34,9 @@ from tamis.files import save_arrays
 from tamis.marginals import Marginal
 from tamis.surrogates import base
 from tamis.surrogates.honest import Error, of_mean, reported
-from tamis.surrogates.polynomials import UNBOUNDED, Family, Indices, evaluate, family
+from tamis.surrogates.polynomials import DEGREE, Family, Indices, evaluate, family
 from tamis.surrogates.polynomials import hyperbolic as hyperbolic_set
-from tamis.surrogates.sparse import DEGREE, NORMS, Choice, hyperbolic_sets, search
+from tamis.surrogates.sparse import NORMS, Choice, hyperbolic_sets, search
 from tamis.types import Array, Gauss
 
 _BLOCK = 1024  # points whose polynomials stay in cache
@@ -213,7 +213,7 @@ def fit_pce(
     for i, output, choice in zip(varies, shifted, found, strict=True):
         errors[i] = reported(points, output, families, choice)
         choices[i] = choice if errors[i].useful else mean
-    if any(law.kind in UNBOUNDED for law in families):
+    if any(law.unbounded for law in families):
         _warn_of_tails(errors)
     expected = np.zeros(m)
     expected[varies] = spread[varies] ** 2 * [

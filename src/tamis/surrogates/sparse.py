@@ -28,11 +28,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.surrogates.lars import least_angle
-from tamis.surrogates.polynomials import Family, Indices, anisotropic, evaluate, hyperbolic
+from tamis.surrogates.polynomials import DEGREE, Family, Indices, anisotropic, evaluate, hyperbolic
 from tamis.types import Array
 
 NORMS = (0.5, 0.75, 1.0)
-DEGREE = 20  # at most
 _TERMS_PER_RUN = 10  # candidates, at most
 _STEPS_PER_RUN = 0.8  # terms of a model, at most
 _RUNS_PER_INPUT = 10  # below which there are fewer candidates and terms a run
