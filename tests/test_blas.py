@@ -72,7 +72,7 @@ from threadpoolctl import threadpool_limits
 import tamis
 from tamis.surrogates.kriging import fit_kriging
 from tamis.surrogates.pce import fit_pce
-u = tamis.sobol(300, 5, np.random.default_rng(0))
+u = tamis.sobol(150, 5, np.random.default_rng(0))
 y = np.sin(3 * u[:, :1]) + u[:, 1:3] ** 2
 threadpool_limits(int(sys.argv[1]), user_api="blas")
 one, two = fit_kriging(u, y[:, 0], rng=np.random.default_rng(1)), fit_pce(u, y)

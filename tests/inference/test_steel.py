@@ -5,6 +5,7 @@ import pytest
 from tests.steel import calibrate, figures
 
 
+@pytest.mark.slow  # the example is run with as few samples, through the command line
 @pytest.mark.statistical
 def test_a_quarter_of_the_samples_still_weighs_the_models():
     found = {model: figures(model, calibrate(model, 2048, 5)) for model in ("M1", "M2")}
