@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from scipy.special import ndtri
@@ -58,7 +60,16 @@ def test_a_sum_of_three_is_known_without_any_pair(rng):
     a, b = rng.standard_normal((2, 4000))
     c = 3 - a - b + 0.05 * normal(rng, 4000)
     (told,) = together(posterior({"a": a, "b": b, "c": c, "d": normal(rng, 4000)}))
-    assert told.startswith("a, b and c are known only together: a + b + c is known to ±0.08")
+    assert told.startswith("c, a and b are known only together: c + a + b is known to ±0.08")
+
+
+def test_what_the_others_explain_best_comes_first(rng):
+    """The first of the file is the least part of the sum: alone it is known nearly as well."""
+    weak, b = rng.standard_normal((2, 4000))
+    c = -b - 0.45 * weak + 0.1 * normal(rng, 4000)
+    (told,) = together(posterior({"weak": weak, "b": b, "c": c}))
+    better = re.search(r"(\d+) times better than [bc] alone", told)
+    assert "and weak are known only together" in told and int(better[1]) >= 5  # spreads of 1.1 and 0.1
 
 
 def test_ordinary_correlation_and_few_draws_are_no_worry(rng):

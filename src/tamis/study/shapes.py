@@ -171,7 +171,8 @@ def together(posterior: Posterior) -> list[str]:
         size, axes = np.linalg.eigh(r[np.ix_(left, left)])
         if size[0] < 1 - _TIED:
             loading = np.abs(axes[:, 0])
-            mine = [moving[k] for k, w in zip(left, loading, strict=True) if w > _PART * loading.max()]
+            order = np.argsort(-loading, kind="stable")  # the first is what the others explain best
+            mine = [moving[left[k]] for k in order if loading[k] > _PART * loading.max()]
             found.append(_sum(x[:, mine], [space.parameters[i] for i in mine]))
     return found
 
