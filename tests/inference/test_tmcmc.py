@@ -260,6 +260,14 @@ def test_a_sampler_that_does_not_mix_says_so():
         sample(problems.shells(10), n=128, sweeps=1)
 
 
+def test_a_memory_that_is_warned_of_is_part_of_the_error():
+    wide = problems.linear(15, 40)
+    with pytest.warns(tamis.TamisWarning, match="correlation 0.* to its beginning; the error .* bears it"):
+        found = tamis.tmcmc(wide.space, wide.loglike, n=300, sweeps=1, rng=np.random.default_rng(0))
+    own = min(found.diagnostics[f"log_evidence_{name}"][1] for name in ("bridge", "stepping"))
+    assert found.log_evidence[1] > 1.5 * own
+
+
 def test_likelihood_is_called_with_halves_at_least():
     sizes = []
     problem = problems.linear()

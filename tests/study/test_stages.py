@@ -230,8 +230,14 @@ def interrupted(folder, sign, reached):
     return process.communicate()[1], process.returncode
 
 
-@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGKILL], ids=["ctrl-c", "kill"])
-def test_interrupted_anywhere_and_resumed_is_byte_identical(ball, undisturbed, sign):
+@pytest.mark.parametrize(
+    ("sign", "stops"),
+    [
+        pytest.param(signal.SIGINT, (8, None), id="ctrl-c"),
+        pytest.param(signal.SIGKILL, (1, 8, None, None), id="kill"),
+    ],
+)
+def test_interrupted_anywhere_and_resumed_is_byte_identical(ball, undisturbed, sign, stops):
     slowed(ball)
 
     def runs():
@@ -241,7 +247,7 @@ def test_interrupted_anywhere_and_resumed_is_byte_identical(ball, undisturbed, s
         return [path.stat().st_mtime_ns for path in (ball / "results").rglob("checkpoint*.npz")]
 
     left: list[int] = []
-    for enough in (1, 8, None, None):  # runs, then checkpoints of the sampler
+    for enough in stops:  # runs, then checkpoints of the sampler
         said, code = interrupted(
             ball, sign, lambda n=enough, old=left: checkpoint() not in ([], old) if n is None else runs() >= n
         )

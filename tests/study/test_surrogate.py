@@ -203,7 +203,7 @@ def test_a_sobol_design_grows_and_fosm_asks_for_its_own_runs(folder):
 
 
 def test_results_do_not_depend_on_the_workers(folder, tmp_path_factory):
-    edit(folder, 'method = "pce"', 'method = "kriging"\nenrich = { budget = 6, batch = 3, q2 = 0.9999999 }')
+    edit(folder, 'method = "pce"', 'method = "kriging"\nenrich = { budget = 3, batch = 3, q2 = 0.9999999 }')
     edit(folder, "n = 40", "n = 16")
     Study.load("study.toml").run("prediction", executor=0)
     before = artifacts(folder)
@@ -216,7 +216,7 @@ def test_results_do_not_depend_on_the_workers(folder, tmp_path_factory):
     Study.load("study.toml").run("prediction", executor=2)
     assert artifacts(folder) == before
     with np.load("results/study/surrogate.npz") as file:
-        assert len(file["u"]) == 16 + 6 and file["added"].shape == (4, 6)
+        assert len(file["u"]) == 16 + 3 and file["added"].shape == (4, 3)
 
 
 @pytest.mark.parametrize("where", ["error", "posterior"])
@@ -242,12 +242,12 @@ def test_enrichment_stops_at_its_score_or_budget(folder, where, capsys):
 
 
 def test_an_interrupted_enrichment_goes_on(folder):
-    edit(folder, 'method = "pce"', 'method = "kriging"\nenrich = { budget = 20, batch = 5, q2 = 0.9999999 }')
+    edit(folder, 'method = "pce"', 'method = "kriging"\nenrich = { budget = 10, batch = 5, q2 = 0.9999999 }')
     edit(folder, "n = 40", "n = 10")
     command = ["run", "study.toml", "-j", "2", "--to", "surrogate"]
     slow = {**os.environ, "SLOW": "0.1"}
     process = subprocess.Popen([sys.executable, "-m", "tamis", *command], env=slow, stderr=subprocess.DEVNULL)
-    while len(runs(folder)) < 60:  # 30 of the design, then two of four rounds of the enrichment
+    while len(runs(folder)) < 45:  # 30 of the design, then one of two rounds of the enrichment
         time.sleep(0.02)
         assert process.poll() is None
     process.send_signal(signal.SIGKILL)

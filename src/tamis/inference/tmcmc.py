@@ -391,6 +391,18 @@ def _drift(state: State, fraction: float) -> float:
     return float(np.max(shift / np.where(sd > 0, sd, 1.0))) / _error_of_shift(fraction, len(now))
 
 
+def _unfinished(state: State, fraction: float) -> float:
+    """Return how far a mean had still to go when the last stage ended, in standard deviations; 0 if it was there.
+
+    Of a relaxation that has come down to a correlation m there is m / (1 - m) of what it has done still to do.
+    """
+    n, memory, drift = len(state.z), float(state.memory[-1]), float(state.drift[-1])
+    left = 1.0 if drift > _DRIFTING else 0.0
+    if memory > _allowed(_WORRYING, n):
+        left += min(memory, 0.95) / (1 - min(memory, 0.95))
+    return left * drift * _error_of_shift(fraction, n)
+
+
 def _error_of_shift(fraction: float, n: int) -> float:
     """Return the standard error of the shift of a mean, that of one point being 1: resampled, then moved."""
     return math.sqrt((1 + 1 / fraction) / n)
@@ -425,8 +437,7 @@ def _posterior(space: Space, state: State, fraction: float) -> Posterior:
     x = scores.physical(space, state.z)
     bridge = evidence.bridge(state.visited, state.drawn, len(state.z) // 2, state.family)
     stepping = evidence.stepping(state.increments, state.family)
-    shift = state.drift[-1] * _error_of_shift(fraction, len(x)) if state.drift[-1] > _DRIFTING else 0.0
-    log_evidence, disagreement = evidence.reported(bridge, stepping, shift)
+    log_evidence, disagreement = evidence.reported(bridge, stepping, _unfinished(state, fraction))
     _warn(state, disagreement, log_evidence[1])
     scores.tell_nan(state.nan, state.calls)
     diagnostics: Mapping[str, Any] = {
