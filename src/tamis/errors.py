@@ -41,7 +41,7 @@ def told(error: BaseException | str) -> str:
     """Return the text of an error, also of one that cannot say it."""
     try:
         return str(error)
-    except Exception as failure:
+    except BaseException as failure:  # it may raise what nobody catches
         return f"(its text cannot be had: {type(failure).__name__})"
 
 

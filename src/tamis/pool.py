@@ -286,7 +286,6 @@ def attend(handle: int) -> None:
     worker.attending = True
     os.set_inheritable(handle, False)
     line = Connection(handle)
-    adopt_orphans()
     faulthandler.enable(all_threads=False)
     versions: dict[str, str] = {}
     worlds: dict[str, World] = {}
@@ -301,11 +300,14 @@ def attend(handle: int) -> None:
             worker.load(job.address)
         world = worlds.get(job.address) or worlds.setdefault(job.address, World())
         world.begin(job.salt, job.memory)
+        adopt_orphans()
         kept = below()
         line.send("begins")
         try:
             answer: Any = do(job, capture=True, world=world)
         except BaseException as error:
+            if world.touched:
+                os._exit(os.EX_SOFTWARE)  # it spoiled what would have recorded it; the parent does
             answer = error
         clean = end_all_but(kept) and world.sound
         line.send(answer)
