@@ -25,6 +25,10 @@ class Unavailable(StudyError):
     """What every run needs is not there, such as a server: no point would fare better, so the campaign stops."""
 
 
+class SetAside(StudyError):
+    """Array files were found damaged when they were read, and were set aside; what is asked again makes them anew."""
+
+
 class SimulationError(TamisError):
     """A simulator says that the physics failed (divergence, no convergence); a datum, not an accident."""
 

@@ -101,6 +101,7 @@ class World:
         ]
         self._kept = [(look, put, look()) for look, put in (*_VALUES, *threads)]
         self._lists = [(one, list(one)) for one in _LISTS]
+        self._modules, self._loaded = dict(sys.modules), list(sys.modules.values())
         self._threads = _thread._count()
         self._nice = os.nice(0)
         self._handles = _handles()
@@ -147,6 +148,7 @@ class World:
                 mine[:] = was
                 sys.path_importer_cache.clear()
                 importlib.invalidate_caches()
+        self._restore_modules()
         for look, put, value in self._kept:
             if look() != value:
                 put(value)
@@ -158,6 +160,18 @@ class World:
             self._limited = _limits() == self._limits
         self.sound = self._as_before()
         self.touched |= not self.sound
+
+    def _restore_modules(self) -> None:
+        """Put modules back, with those that were imported since; what came from nowhere goes there."""
+        if list(sys.modules.values()) == self._loaded:
+            return
+        for name, module in list(sys.modules.items()):
+            if name not in self._modules and getattr(module, "__spec__", None) is None:
+                del sys.modules[name]
+            else:
+                self._modules.setdefault(name, module)
+        sys.modules.update(self._modules)
+        self._loaded = list(sys.modules.values())
 
     def _as_before(self) -> bool:
         """Say whether all is as it was that cannot be put back."""
@@ -305,7 +319,7 @@ def _set_arithmetic(value: tuple[int, ...]) -> None:
 _ENV = (ctypes.c_uint32 * 8)()
 _rounding: Callable[[], int] = getattr(_C, "fegetround", lambda: 0)
 _LISTS: list[list[Any]] = [sys.path, sys.meta_path, sys.path_hooks, gc.callbacks, logging.root.handlers]
-_DICTS: list[Any] = [sys.modules, copyreg.dispatch_table, np.typecodes]
+_DICTS: list[Any] = [copyreg.dispatch_table, np.typecodes]
 _VALUES: list[tuple[Callable[[], Any], Callable[[Any], Any]]] = [
     (_arithmetic, _set_arithmetic),
     (
@@ -350,6 +364,7 @@ _VALUES: list[tuple[Callable[[], Any], Callable[[Any], Any]]] = [
     (gc.isenabled, lambda value: gc.enable() if value else gc.disable()),
     (gc.get_threshold, lambda value: gc.set_threshold(*value)),
     (gc.get_debug, gc.set_debug),
+    (lambda: gc.get_freeze_count() > 0, lambda value: None if value else gc.unfreeze()),
     (tracemalloc.is_tracing, lambda value: tracemalloc.start() if value else tracemalloc.stop()),
     (
         faulthandler.is_enabled,
