@@ -123,7 +123,7 @@ def test_flipped_artifacts_are_repaired_in_one_pass(study: Path) -> None:
 
 
 def test_large_array_files_that_are_damaged_are_made_anew_in_one_pass(study: Path) -> None:
-    """Of a large file only the size is looked at before it is read, so that the damage shows in the middle of a study."""
+    """Of a large file only the size is looked at before it is read: the damage shows in the middle of a study."""
     model = study.parent / "model.py"
     text = model.read_text().replace("T = ", "T = np.linspace(0.0, 1.5, 9001)\nTENTH = ", 1)
     assert "TENTH" in text
@@ -142,7 +142,9 @@ def test_large_array_files_that_are_damaged_are_made_anew_in_one_pass(study: Pat
         found = Study.load(study).run("observables")
     assert (results / "observables.npz").read_bytes() == wanted
     assert {path: path.read_bytes() for path in own} == whole
-    assert any("3 array files of the run store are missing or damaged" in worry.text for worry in found.worries)
+    assert any(
+        "3 array files of the run store are missing or damaged" in worry.text for worry in found.worries
+    )
 
 
 @pytest.mark.parametrize(
