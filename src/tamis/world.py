@@ -206,9 +206,11 @@ class _Table:
 
     def restore(self) -> bool:
         """Put names back; return whether one of them stood for something else."""
-        with suppress(KeyError, ValueError):  # a name is gone, or arrays do not say whether they are equal
+        try:
             if self._look(self._now) == self._seen:
                 return False
+        except (KeyError, ValueError):
+            pass  # a name is gone, or arrays do not say whether they are equal
         other = [name for name, value in self._was.items() if self._now.get(name) is not value]
         for name in other:
             self._put(name, self._was[name])
