@@ -17,7 +17,7 @@ import pytest
 
 import tamis.campaign
 import tamis.cluster
-from tamis.campaign import evaluate
+from tamis.campaign import check_repeatable, evaluate
 from tamis.cluster import Cluster
 from tamis.errors import StudyError
 from tamis.simulation import find
@@ -25,6 +25,7 @@ from tamis.store import RunStore
 from tests.shelf import contents
 from tests.test_interrupt import until
 from tests.test_worker import marked
+from tests.test_world import BODIES, stateful
 
 distributed = pytest.importorskip("distributed", reason="clusters need Dask: pip install tamis[cluster]")
 MODELS = Path(__file__).parent / "models"
@@ -120,6 +121,44 @@ def test_a_cluster_gives_the_same_bytes(machines, tmp_path):
     assert [(run.key, run.status) for run in there] == [(run.key, run.status) for run in here]
     assert contents(tmp_path / "there") == contents(tmp_path / "one") == contents(tmp_path / "two")
     assert len(contents(tmp_path / "there")) == 16
+
+
+SPOILS = """import os, random, tamis, numpy as np
+
+@tamis.simulator(outputs={"found": ""})
+def spoils(*, a: float = 0.0):
+    found = [
+        random.random(), np.random.random(), np.geterr()["over"] == "raise", np.sum([1.0]), "SPOILED" in os.environ,
+    ]
+    random.seed(a), np.seterr(all="raise"), os.environ.update(SPOILED="1"), os.chdir("/")
+    np.sum = lambda *_: a
+    return {"found": np.array(found, dtype=float)}
+"""
+
+
+def test_a_model_that_spoils_its_process_gives_the_bytes_of_any_number_of_workers(machines, tmp_path):
+    (tmp_path / "spoils.py").write_text(SPOILS)
+    model = find("spoils.py:spoils", tmp_path)
+    points = [{"a": float(a)} for a in range(6)]
+    with connected(machines) as cluster:
+        for name, executor in (("there", cluster), ("one", 1), ("two", 2)):
+            runs = evaluate(model, points, RunStore(tmp_path / name), executor=executor)
+            assert {run.status for run in runs} == {"done"}
+    assert contents(tmp_path / "there") == contents(tmp_path / "one") == contents(tmp_path / "two")
+
+
+@pytest.mark.parametrize(
+    "how", [pytest.param(how, marks=[pytest.mark.slow] * (how != "counts")) for how in BODIES]
+)
+def test_a_model_that_depends_on_more_than_its_inputs_is_refused_there_too(machines, tmp_path, how):
+    model = stateful(tmp_path, how)
+    store = RunStore(tmp_path / "runs")
+    with connected(machines) as cluster:
+        runs = evaluate(model, [{"x": float(x)} for x in range(1, 7)], store, executor=cluster)
+        with pytest.raises(
+            StudyError, match=r"gives another z when it is run once more at x = \d.0; a run may depend"
+        ):
+            check_repeatable(model, [runs[0], runs[-1]], store, executor=cluster)
 
 
 def test_a_run_that_fails_there_costs_its_own_run_only(machines, tmp_path):

@@ -23,7 +23,7 @@ HOWS = [how for how in POISON.inputs["how"].choices if how != "nothing"]
 
 
 def test_no_run_leaves_a_trace_in_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # forty-seven ways to spoil a process, each followed by a run that looks around; one worker does them all
+    # eighty-eight ways to spoil a process, each followed by a run that looks around; one worker does them all
     said = tmp_path / "said"
     monkeypatch.setenv("POISON_LOG", str(said))
     asked: list[dict[str, Any]] = [{"how": "nothing", "number": -1.0}]

@@ -25,6 +25,10 @@ class Unavailable(StudyError):
     """What every run needs is not there, such as a server: no point would fare better, so the campaign stops."""
 
 
+class SetAside(StudyError):
+    """Array files were found damaged when they were read, and were set aside; what is asked again makes them anew."""
+
+
 class SimulationError(TamisError):
     """A simulator says that the physics failed (divergence, no convergence); a datum, not an accident."""
 
@@ -41,7 +45,7 @@ def told(error: BaseException | str) -> str:
     """Return the text of an error, also of one that cannot say it."""
     try:
         return str(error)
-    except Exception as failure:
+    except BaseException as failure:  # it may raise what nobody catches
         return f"(its text cannot be had: {type(failure).__name__})"
 
 

@@ -21,7 +21,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 from tamis import files
 from tamis.records import Run, Status
@@ -326,13 +326,25 @@ def _encoded(run: Run, place: Place) -> tuple[Any, ...]:
     return (*texts, *numbers, _sum([text.encode() for text in texts], numbers))
 
 
+_made = object.__new__
+_scan: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
+
+
 def _decoded(row: tuple[Any, ...]) -> Row:
     key, simulator, version, inputs, status, error, code, warned = map(bytes.decode, row[:8])
-    seconds, size, crc, segment, offset, log = row[8:14]
-    seconds = math.nan if seconds is None else seconds
-    told = tuple(json.loads(warned)) if warned != "[]" else ()
-    run = Run(key, simulator, version, json.loads(inputs), cast("Status", status), seconds, error, code, told)
-    return run, Place(size, crc, segment, offset, log)
+    run = _made(Run)  # in half the time of its constructor: its texts are encodable since it was written
+    run.__dict__.update(
+        key=key,
+        simulator=simulator,
+        version=version,
+        inputs=_scan(inputs, 0)[0],
+        status=status,
+        seconds=math.nan if row[8] is None else row[8],
+        error=error,
+        code=code,
+        warnings=() if warned == "[]" else tuple(_scan(warned, 0)[0]),
+    )
+    return run, Place(*row[9:14])
 
 
 def replace_file(fresh: Path, path: Path) -> None:

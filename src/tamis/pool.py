@@ -286,7 +286,6 @@ def attend(handle: int) -> None:
     worker.attending = True
     os.set_inheritable(handle, False)
     line = Connection(handle)
-    adopt_orphans()
     faulthandler.enable(all_threads=False)
     versions: dict[str, str] = {}
     worlds: dict[str, World] = {}
@@ -301,16 +300,26 @@ def attend(handle: int) -> None:
             worker.load(job.address)
         world = worlds.get(job.address) or worlds.setdefault(job.address, World())
         world.begin(job.salt, job.memory)
+        adopt_orphans()
         kept = below()
         line.send("begins")
         try:
             answer: Any = do(job, capture=True, world=world)
         except BaseException as error:
+            if world.touched:
+                os._exit(os.EX_SOFTWARE)  # it spoiled what would have recorded it; the parent does
             answer = error
-        clean = end_all_but(kept) and world.sound
+        clean = end_all_but(kept) and world.sound and _unchanged(job)
         line.send(answer)
         if not clean:
             os._exit(0)
+
+
+def _unchanged(job: Job) -> bool:
+    """Say whether a run let its simulator be; what could not be loaded has told so."""
+    with suppress(Exception):
+        return worker.load(job.address).version == job.run.version
+    return True
 
 
 _own = threading.local()

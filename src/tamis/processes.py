@@ -21,6 +21,7 @@ from pathlib import Path
 MARK = "TAMIS_CHILD"  # variable that everything a child starts inherits
 _PR_SET_CHILD_SUBREAPER = 36
 _ONE = threading.Lock()
+_C = ctypes.CDLL(None)
 
 
 def descendants(pid: int) -> list[int]:
@@ -72,7 +73,7 @@ def kill_tree(pid: int, mark: str) -> None:
 def adopt_orphans() -> None:
     """Become the parent of every process below this one whose own parent ends."""
     with suppress(AttributeError, OSError):
-        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        _C.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def below() -> frozenset[int]:
@@ -88,6 +89,7 @@ def below() -> frozenset[int]:
 def end_all_but(kept: frozenset[int]) -> bool:
     """Kill what runs below this process, except what is to be kept; return whether there was nothing to kill."""
     if not (left := below() - kept):
+        _bury(kept)
         return True
     give_up = time.monotonic() + 5.0
     while left and time.monotonic() < give_up:
@@ -97,6 +99,15 @@ def end_all_but(kept: frozenset[int]) -> bool:
         time.sleep(0.002)
         left = below() - kept
     return False
+
+
+def _bury(kept: frozenset[int]) -> None:
+    """Take the exit codes that nobody asked for: the next to wait for any child would get them."""
+    with suppress(ChildProcessError):
+        while (
+            dead := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        ) and dead.si_pid not in kept:
+            os.waitpid(dead.si_pid, 0)
 
 
 def python(code: str) -> list[str]:

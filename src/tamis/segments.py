@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from tamis import files
 
@@ -31,8 +32,7 @@ _NAME = re.compile(rb"([0-9a-f]{32})\.(npz|log)\0*")
 _MAGIC = b"ustar\x0000"
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """Where a run's array file is, and what it must be: a file of its own, or so many bytes of a segment."""
 
     size: int

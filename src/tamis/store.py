@@ -23,7 +23,7 @@ from heapq import merge
 from pathlib import Path
 
 from tamis import files, segments
-from tamis.errors import StudyError, TamisWarning
+from tamis.errors import SetAside, StudyError, TamisWarning
 from tamis.index import INDEX, Index, Row
 from tamis.ledger import SHOWN, Ledger, paths, writing
 from tamis.records import (
@@ -163,7 +163,7 @@ class RunStore(Ledger):
                 set_aside(paths(self.root, key)[0])
             others = self.damaged({key})
             more = f", and those of {len(others)} other runs: {', '.join(others[:SHOWN])}" if others else ""
-            raise StudyError(
+            raise SetAside(
                 f"the array file of run {key} is damaged ({error}){more}; run again to repeat what is damaged"
             ) from error
 

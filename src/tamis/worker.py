@@ -20,6 +20,7 @@ import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from contextvars import copy_context
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -68,9 +69,11 @@ def do(
     printed = work.with_suffix(".log")
     printed.unlink(missing_ok=True)
     with _captured(printed) if capture else nullcontext(), _noted(printed) as warned:
-        run, outputs, trace = _perform(job, simulator, work)
-        if world is not None:
-            world.restore()
+        try:
+            run, outputs, trace = _perform(job, simulator, work)
+        finally:
+            if world is not None:
+                world.restore()
     run = replace(run, warnings=tuple(_line(text, work) for text in warned.values()))
     return run, conclude(job, run, outputs, trace)
 
@@ -81,7 +84,8 @@ def _perform(job: Job, simulator: Simulator | None, work: Path) -> tuple[Run, Ou
     outputs: Outputs = {}
     trace = ""
     try:
-        outputs = _arrays(_checked(job, simulator or load(job.address)).run(job.inputs, work), job.max_output)
+        found = _checked(job, simulator or load(job.address))
+        outputs = _arrays(copy_context().run(found.run, job.inputs, work), job.max_output)
         run = job.run
     except Unavailable:
         raise
@@ -133,7 +137,7 @@ def _line(error: BaseException | str, work: Path, kind: str = "") -> str:
 def _trace(error: BaseException) -> str:
     try:
         return "".join(traceback.format_exception(error))
-    except Exception:
+    except BaseException:
         return "".join(traceback.format_tb(error.__traceback__)) + told(error)
 
 

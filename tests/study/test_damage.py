@@ -122,6 +122,31 @@ def test_flipped_artifacts_are_repaired_in_one_pass(study: Path) -> None:
     assert sum("changed by hand" in worry.text for worry in found.worries) >= 1
 
 
+def test_large_array_files_that_are_damaged_are_made_anew_in_one_pass(study: Path) -> None:
+    """Of a large file only the size is looked at before it is read: the damage shows in the middle of a study."""
+    model = study.parent / "model.py"
+    text = model.read_text().replace("T = ", "T = np.linspace(0.0, 1.5, 9001)\nTENTH = ", 1)
+    assert "TENTH" in text
+    model.write_text(text)
+    results, runs = study.parent / "results/study", study.parent / "runs"
+    with quiet():
+        Study.load(study).run("observables")
+    own, wanted = sorted(runs.glob("??/*.npz")), (results / "observables.npz").read_bytes()
+    assert len(own) >= 8 and all(path.stat().st_size > 2**16 for path in own)
+    whole = {path: path.read_bytes() for path in own}
+    rng = np.random.default_rng(5)
+    for path in own[:3]:
+        flip(path, rng)
+    (results / "observables.npz").unlink()
+    with quiet():
+        found = Study.load(study).run("observables")
+    assert (results / "observables.npz").read_bytes() == wanted
+    assert {path: path.read_bytes() for path in own} == whole
+    assert any(
+        "3 array files of the run store are missing or damaged" in worry.text for worry in found.worries
+    )
+
+
 @pytest.mark.parametrize(
     "text", ['{"stages": [1]}', '{"stages": {"design": 3}}', "[]", "{", "[" * 100_000, ""]
 )

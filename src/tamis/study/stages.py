@@ -23,7 +23,7 @@ import numpy as np
 from tamis._version import __version__
 from tamis.campaign import check_repeatable, failures, observe
 from tamis.design import design
-from tamis.errors import StudyError, SurrogateError, TamisError, TamisWarning
+from tamis.errors import SetAside, StudyError, SurrogateError, TamisError, TamisWarning
 from tamis.experiment import Experiment
 from tamis.files import load_arrays, save_arrays
 from tamis.keys import run_key
@@ -67,8 +67,18 @@ def run(
 ) -> Results:
     """Bring every stage up to ``upto`` up to date and return what there is.
 
-    A surrogate that is too poor stops it before anything is built on it, unless forced.
+    A surrogate that is too poor stops it before anything is built on it, unless forced. Where reading runs shows that
+    array files are damaged, all such have been set aside, and one more time makes them anew.
     """
+    try:
+        return _run(study, upto, executor, progress or silent, retry_failed, force)
+    except SetAside:
+        return _run(study, upto, executor, progress or silent, retry_failed, force)
+
+
+def _run(
+    study: Study, upto: Stage, executor: Executors, progress: Progress, retry_failed: bool, force: bool
+) -> Results:
     folder = study.results
     manifest = read_manifest(folder)
     hashes = stage_hashes(study.raw)
@@ -76,7 +86,7 @@ def run(
     if upto == "next":
         current = {stage: good for stage, good in current.items() if stage not in _ASIDE}
     with RunStore(study.runs) as store, _kept(executor) as kept:
-        context = Context(study, store, kept, progress or silent, retry_failed, hashes)
+        context = Context(study, store, kept, progress, retry_failed, hashes)
         with warnings.catch_warnings(record=True) as early:
             warnings.simplefilter("always", TamisWarning)
             if current.get("runs") and _lost(store, artifact_keys(study, "runs", "keys")):
@@ -129,7 +139,7 @@ def _reported(study: Study, manifest: dict[str, Any], stage: Stage) -> Iterator[
     try:
         yield
     except TamisError as error:
-        if stage not in _AFTER_RUNS:
+        if stage not in _AFTER_RUNS or isinstance(error, SetAside):
             raise
         found = results(study, manifest)
         worry = Worry(f"The stage {stage} failed, and nothing after it was done: {error}", True, True)
