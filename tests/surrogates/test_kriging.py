@@ -48,6 +48,7 @@ def known(kernel: str = "matern52", trend: str = "linear", noise: float = 1e-3) 
         np.array([1.7]),
         each,
         np.ones(1),
+        np.empty((1, 0)),
         of_runs=False,
     )
 

@@ -26,6 +26,7 @@ same operations.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -37,7 +38,7 @@ from scipy.special import ndtri
 
 from tamis.blas import one_thread
 from tamis.design import sobol
-from tamis.errors import StudyError, nearest
+from tamis.errors import StudyError, TamisWarning, nearest
 from tamis.files import save_arrays
 from tamis.marginals import Marginal
 from tamis.surrogates.base import Score, distinct, judged, read, score
@@ -45,13 +46,15 @@ from tamis.surrogates.covariances import check_kernel
 from tamis.surrogates.honesty import elsewhere, refitted
 from tamis.surrogates.process import Functions, Hyper, Process, condition, estimate
 from tamis.surrogates.replicates import apart
+from tamis.surrogates.tails import Tail, over_law, second_story, taken_in
 from tamis.types import Array, Gauss, Generator, Mask
 
 Trend = Literal["constant", "linear", "quadratic"]
 _EDGE = 2.0**-53  # keeps normal scores finite at the edges of the cube
 _ELSEWHERE = 512  # points for the mean variance over the cube
 _APART = (5, 12, 1983)  # seed of these, which must not be a design's: at runs the variance is nothing
-_TOLD = 10  # points from which on a process is compared with the mean
+_BEYOND, _MATTERS = 0.67, 0.01  # share of an error that is guessed, and error over the variance, to warn of
+_TOLD = 10  # points from which on a process is compared with the mean, and with another story
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,7 @@ class Kriging:
     variance: Array  # (m,)
     noise: Array  # (n, m), variances
     optimism: Array  # (m,), by how much left-out errors are too small for lengths fitted to the same runs
+    tails: Array  # (m, 5 + d), the second story of each output; (m, 0) where all inputs are bounded
     of_runs: bool = True  # predict another run, its noise included, instead of the mean of many
 
     @cached_property
@@ -80,6 +84,12 @@ class Kriging:
         )
 
     @cached_property
+    def _tails(self) -> tuple[Tail | None, ...]:
+        x = coordinates(self.u, self.normal)
+        basis = functions(self.trend, x)
+        return tuple(taken_in(self.kernel, x, basis, self.y[:, j], told) for j, told in enumerate(self.tails))
+
+    @cached_property
     def _larger(self) -> Array:
         """By how much squared errors are larger than the processes expect, (m,)."""
         return np.asarray(self.optimism * [process.surprise for process in self.processes])
@@ -87,13 +97,33 @@ class Kriging:
     @cached_property
     def score(self) -> Score:
         """Each run against the prediction without its point, made the error of a run anywhere."""
+        mse = self.of_left_out + self.of_tails
+        residuals = np.column_stack([process.residuals for process in self.processes])
+        size = np.sqrt(mse / np.maximum(np.mean(residuals**2, axis=0), 1e-300))
+        enough = judged(len(distinct(self.u)[0]), self.u.shape[1])
+        return score(self.y, size * residuals, enough)
+
+    @cached_property
+    def of_left_out(self) -> Array:
+        """Mean squared errors that runs left out tell of, (m,), for the share in which they are believed."""
         x = coordinates(sobol(_ELSEWHERE, self.u.shape[1], np.random.default_rng(_APART)), self.normal)
         basis = functions(self.trend, x)
-        size = np.sqrt(self.optimism * np.array([elsewhere(process, x, basis) for process in self.processes]))
-        enough = judged(len(distinct(self.u)[0]), self.u.shape[1])
-        return score(
-            self.y, size * np.column_stack([process.residuals for process in self.processes]), enough
-        )
+        told = [np.mean(p.residuals**2) * elsewhere(p, x, basis) for p in self.processes]
+        return np.asarray(self.optimism * told * [1 - (tail.share if tail else 0.0) for tail in self._tails])
+
+    @cached_property
+    def of_tails(self) -> Array:
+        """Mean squared errors beyond the runs as the second story has them, (m,), for its share."""
+        answer = np.zeros(len(self.processes))
+        if any(self._tails):
+            u, weight = over_law(self.normal)
+            x = coordinates(u, self.normal)
+            basis = functions(self.trend, x)
+            for j, (process, tail) in enumerate(zip(self.processes, self._tails, strict=True)):
+                if tail:
+                    expected = tail.expected(x, basis, process.mean(x, basis))
+                    answer[j] = tail.share * np.mean(weight * expected)
+        return answer
 
     @one_thread
     def predict(self, u: Array) -> Gauss:
@@ -107,8 +137,12 @@ class Kriging:
         mean, var = zip(*(process.predict(x, basis) for process in self.processes), strict=True)
         if not self.of_runs:
             return Gauss(np.column_stack(mean), np.column_stack(var))
-        expected = np.column_stack(var) + self.noise.mean(axis=0)
-        return Gauss(np.column_stack(mean), expected * np.maximum(self._larger, 1.0))
+        expected = (np.column_stack(var) + self.noise.mean(axis=0)) * np.maximum(self._larger, 1.0)
+        for j, tail in enumerate(self._tails):
+            if tail:
+                beyond = tail.expected(x, basis, mean[j])
+                expected[:, j] += tail.share * (beyond - expected[:, j])
+        return Gauss(np.column_stack(mean), expected)
 
     @one_thread
     def mean(self, u: Array) -> Array:
@@ -139,9 +173,11 @@ class Kriging:
     @classmethod
     def of(cls, arrays: Mapping[str, Any]) -> Kriging:
         """Make it again from what `arrays` returned."""
+        m = len(arrays["variance"])
         parts: dict[str, Any] = {
-            "optimism": np.ones(len(arrays["variance"]))
-        }  # files from before it was asked
+            "optimism": np.ones(m),
+            "tails": np.empty((m, 0)),
+        }  # files from before they were
         parts |= {name: arrays[name] for name in cls.__dataclass_fields__ if name in arrays}
         kernel, trend, of_runs = str(parts.pop("kernel")), str(parts.pop("trend")), bool(parts.pop("of_runs"))
         return cls(kernel, trend, **parts, of_runs=of_runs)
@@ -215,17 +251,37 @@ def fit_kriging(
         np.array([hyper.variance for hyper in found]),
         np.column_stack([hyper.noise for hyper in found]),
         np.array([ratio for ratio, _ in beyond]),
+        np.empty((y.shape[1], 0)),
         of_runs,
     )
     useless = (fitted.score.q2 <= 0) | [worse for _, worse in beyond]
-    if not of_runs or not useless.any() or len(distinct(u)[0]) < _TOLD:
+    points = len(distinct(u)[0])
+    if of_runs and useless.any() and points >= _TOLD:
+        fitted = replace(
+            fitted,
+            variance=np.where(useless, 0.0, fitted.variance),
+            noise=np.where(useless, y.var(axis=0), fitted.noise),
+            optimism=np.where(useless, 1.0, fitted.optimism),
+        )
+    if not (of_runs and normal.any() and points >= _TOLD and judged(points, u.shape[1])):
         return fitted
-    return replace(
-        fitted,
-        variance=np.where(useless, 0.0, fitted.variance),
-        noise=np.where(useless, y.var(axis=0), fitted.noise),
-        optimism=np.where(useless, 1.0, fitted.optimism),
-    )
+    told = [second_story(kernel, x, basis, y[:, j], p.hyper) for j, p in enumerate(fitted.processes)]
+    fitted = replace(fitted, tails=np.array(told))
+    _warn_of_tails(fitted)
+    return fitted
+
+
+def _warn_of_tails(fitted: Kriging) -> None:
+    whole = fitted.score.rmse**2
+    far = (fitted.of_tails > _BEYOND * whole) & (whole > _MATTERS * fitted.y.var(axis=0))
+    if far.any():
+        names = ", ".join(str(j + 1) for j in np.flatnonzero(far))
+        text = (
+            f"Kriging of output {names} (of {len(far)}): most of its error lies in the tails of the inputs, where "
+            "there are no runs, and is a guess from another model of the same runs. Runs there, or an output that "
+            "varies less, such as its logarithm, would tell."
+        )
+        warnings.warn(text, TamisWarning, stacklevel=3)
 
 
 def coordinates(u: Array, normal: Mask) -> Array:
