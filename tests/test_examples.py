@@ -78,7 +78,9 @@ def test_slow_simulator_with_a_surrogate(tmp_path):
         [*TAMIS, "run", "study.toml"], cwd=folder, capture_output=True, text=True, env=quick
     )
     assert done.returncode == 0, done.stderr
-    assert "surrogate: pce, Q2 1 at worst" in done.stdout and "sealed-above: flow [m3/yr]: mean" in done.stdout
+    assert (
+        "surrogate: pce, Q2 1 at worst" in done.stdout and "sealed-above: flow [m3/yr]: mean" in done.stdout
+    )
     check(folder, tomllib.loads((folder / "expected.toml").read_text()))
     # 64 points in five tests, a held-out one and a prediction, and 2 d + 1 of each for FOSM about the prior mean
     assert len(spots(folder / "runs")) == 7 * (64 + 11)

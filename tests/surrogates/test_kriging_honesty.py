@@ -66,7 +66,7 @@ def test_bands_of_a_rough_function_hold() -> None:
     for seed in range(5):
         model = fit_kriging(*function.runs(50, seed), rng=rng())
         error = np.abs(model.mean(v)[:, 0] - truth)
-        x = coordinates(v, model.normal)
+        x = coordinates(v, model.families)
         smooth = model.processes[0].predict(x, functions("constant", x))[1]
         variances = (model.predict(v).var[:, 0], smooth)
         inside.append([np.mean(error < 1.96 * np.sqrt(var)) for var in variances])
