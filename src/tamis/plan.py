@@ -317,7 +317,7 @@ def _added(raw: Raw) -> list[str]:
     """Return the keys of the runs that the last enrichment of the surrogate asked for."""
     known = raw.results / "surrogate.npz"
     there = up_to_date(raw, "surrogate").get("surrogate", False)
-    return [str(key) for key in load_arrays(known)["added"].ravel()] if there else []
+    return list(dict.fromkeys(map(str, load_arrays(known)["added"].ravel()))) if there else []
 
 
 def _print_enrichment(raw: Raw) -> None:

@@ -66,7 +66,7 @@ def test_rows_by_blocks_are_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_rise_has_the_variance_of_a_difference() -> None:
     surrogate, u, top = rough().surrogate, rng(6).random((20, 2)), np.array([0.4, 0.6])
-    x = coordinates(np.vstack([top, u]), surrogate.normal)
+    x = coordinates(np.vstack([top, u]), surrogate.families)
     process, basis = surrogate.processes[0], functions(surrogate.trend, x)
     cov, mean = process.covariance(x, basis), process.mean(x, basis)
     rise, var = surrogate.rise(u, top)

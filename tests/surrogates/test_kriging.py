@@ -14,6 +14,7 @@ import tamis
 from tamis.errors import StudyError
 from tamis.surrogates.covariances import correlation, correlation_and_slope
 from tamis.surrogates.kriging import Kriging, coordinates, fit_kriging, functions
+from tamis.surrogates.polynomials import HERMITE, Family
 from tamis.surrogates.process import Hyper, Likelihood, condition
 from tamis.surrogates.replicates import gather
 from tamis.types import Array
@@ -41,13 +42,14 @@ def known(kernel: str = "matern52", trend: str = "linear", noise: float = 1e-3) 
     return Kriging(
         kernel,
         trend,
-        np.array([False, True]),
+        (Family(), Family(HERMITE)),
         u,
         y[:, None],
         np.array([[0.4, 0.9]]),
         np.array([1.7]),
         each,
         np.ones(1),
+        np.empty((1, 0)),
         of_runs=False,
     )
 
@@ -60,7 +62,7 @@ def exact(
     runs = model.u if more is None else np.vstack([model.u, more])
     y = model.y[:, 0] if values is None else np.append(model.y[:, 0], values)
     noise = np.append(model.noise[:, 0], np.zeros(len(runs) - len(model.u)))
-    a, b = (coordinates(points, model.normal) for points in (runs, u))
+    a, b = (coordinates(points, model.families) for points in (runs, u))
     cov = [[sill * correlation(model.kernel, p / length, q / length) for q in (a, b)] for p in (a, b)]
     f, g = functions(model.trend, a), functions(model.trend, b)
     system = np.block([[cov[0][0] + np.diag(noise), f], [f.T, np.zeros((f.shape[1],) * 2)]])
@@ -146,7 +148,7 @@ def test_leave_one_out_is_what_refits_give(kernel: str, trend: str) -> None:
     model = known(kernel, trend)
     for i in range(len(model.u)):
         rest = np.any(model.u != model.u[i], axis=1)  # the replicate goes with its point
-        x = coordinates(model.u, model.normal)
+        x = coordinates(model.u, model.families)
         hyper = Hyper(model.length[0], float(model.variance[0]), model.noise[rest, 0])
         without = condition(kernel, x[rest], functions(trend, x[rest]), model.y[rest, 0], hyper)
         mean, _ = without.predict(x[i : i + 1], functions(trend, x[i : i + 1]))
@@ -234,7 +236,7 @@ def test_unbounded_inputs_are_taken_to_normal_ones() -> None:
     u = tamis.sobol(64, 3, rng(0))
     z = laws[0].ppf(u[:, 0])
     model = fit_kriging(u, z, marginals=laws, trend="linear", rng=rng())
-    assert model.normal.tolist() == [True, True, False]
+    assert model.families == (Family(HERMITE), Family(HERMITE), Family())
     v = rng(1).random((100, 3))
     # linear in the normal coordinate, hence exact, which it is not in u
     np.testing.assert_allclose(model.predict(v).mean[:, 0], laws[0].ppf(v[:, 0]), atol=1e-6)
@@ -339,9 +341,11 @@ def test_a_large_offset_is_no_constant(trend: str) -> None:
 
 def test_a_file_from_before_optimism_is_read() -> None:
     arrays = known().arrays()
-    del arrays["optimism"]
-    again = Kriging.of(arrays)
+    for name in ("optimism", "tails", "families"):
+        del arrays[name]
+    again = Kriging.of(arrays | {"normal": np.array([False, True])})
     assert np.array_equal(again.optimism, np.ones(1)) and not again.of_runs
+    assert again.families == known().families and again.tails.shape == (1, 0)
 
 
 def test_a_score_needs_three_points_an_input() -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterable
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 
 import tamis
-from tamis.surrogates.kriging import coordinates, fit_kriging, functions
+from tamis.surrogates.kriging import Kriging, coordinates, fit_kriging, functions
 from tamis.surrogates.process import Likelihood
+from tamis.surrogates.tails import _objective
 from tamis.types import Array
-from tests.battery import FUNCTION
+from tests.battery import FUNCTION, FUNCTIONS
 from tests.surrogates.test_kriging import bumps
 
 
@@ -66,7 +70,7 @@ def test_bands_of_a_rough_function_hold() -> None:
     for seed in range(5):
         model = fit_kriging(*function.runs(50, seed), rng=rng())
         error = np.abs(model.mean(v)[:, 0] - truth)
-        x = coordinates(v, model.normal)
+        x = coordinates(v, model.families)
         smooth = model.processes[0].predict(x, functions("constant", x))[1]
         variances = (model.predict(v).var[:, 0], smooth)
         inside.append([np.mean(error < 1.96 * np.sqrt(var)) for var in variances])
@@ -75,20 +79,83 @@ def test_bands_of_a_rough_function_hold() -> None:
     assert with_noise > 0.88 and with_noise > without + 0.03
 
 
+def judged(name: str, n: int, seeds: Iterable[int]) -> Array:
+    """Return reported over true mean squared error, and the share of the highest 1 % that 95 % bands hold, of fits."""
+    function = FUNCTION[name]
+    v, truth, weight = function.over_law()
+    w, seen = function.test()
+    top = seen >= np.quantile(seen, 0.99)
+    answer = []
+    for seed in seeds:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", tamis.TamisWarning)
+            model = fit_kriging(*function.runs(n, seed), marginals=function.laws, rng=rng())
+        true = np.mean(weight * (model.mean(v)[:, 0] - truth) ** 2)
+        found = model.predict(w[top])
+        inside = np.abs(found.mean[:, 0] - seen[top]) < 1.96 * np.sqrt(found.var[:, 0])
+        answer.append([model.score.rmse[0] ** 2 / true, inside.mean()])
+    return np.array(answer).T
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", ["heavy tails", "mixed laws"])
+def test_the_error_in_the_tails_is_reported(name: str) -> None:
+    # the runs alone tell of 0.006 to 0.04 of it in these designs, and bands held 0.03 to 0.15 of the highest 1 %
+    ratio, inside = judged(name, 100, (0, 1))
+    assert ((ratio > 0.6) & (ratio < 1.8)).all() and (inside > 0.8).all()
+
+
+def test_an_error_that_is_a_guess_is_warned_of_and_kept_in_the_file() -> None:
+    function = FUNCTION["heavy tails"]
+    with pytest.warns(tamis.TamisWarning, match="in the tails of the inputs"):
+        model = fit_kriging(*function.runs(60, 0), marginals=function.laws, rng=rng())
+    again = Kriging.of(model.arrays())
+    v = rng(1).random((20, 3))
+    assert np.array_equal(again.predict(v).var, model.predict(v).var)
+    assert np.array_equal(again.score.rmse, model.score.rmse)
+
+
+def test_bounded_inputs_have_no_tails_and_a_straight_output_none_that_matter() -> None:
+    u = tamis.sobol(40, 2, rng())
+    assert fit_kriging(u, bumps(u), rng=rng()).tails.shape == (1, 0)
+    z = np.column_stack([tamis.normal(0.0, 1.0).ppf(column) for column in u.T])
+    laws = [tamis.normal(0.0, 1.0)] * 2
+    model = fit_kriging(u, z @ [1.0, 0.5] + 0.1 * rng(1).standard_normal(40), marginals=laws, rng=rng())
+    assert model.tails[0, 0] < 0.1 and model.of_tails[0] < 0.2 * model.score.rmse[0] ** 2
+
+
+def test_the_slopes_of_the_second_story_are_those_of_its_objective() -> None:
+    u, y = FUNCTION["heavy tails"].runs(30, 0)
+    y = (y - y.mean()) / y.std()
+    objective = _objective(Likelihood("matern52", u - 0.5, np.ones((30, 1)), y, None))
+    theta = np.array([0.3, 0.1, 0.5, -5.0, 0.2, -0.4])
+    steps = 1e-5 * np.eye(6)
+    slopes = [(objective(theta + h)[0] - objective(theta - h)[0]) / 2e-5 for h in steps]
+    np.testing.assert_allclose(objective(theta)[1], slopes, rtol=1e-5)
+
+
+def test_an_input_cut_far_out_has_the_coordinate_of_its_law() -> None:
+    # in its distribution function, vertical at both ends, the error was 0.018 to 0.025 of the variance
+    laws = [tamis.truncnormal(0.0, 1.0, -3.1, 3.1), tamis.beta(2.0, 5.0), tamis.triangular(0.0, 0.3, 1.0)]
+
+    def smooth(u: Array) -> Array:
+        a, b, c = (law.ppf(column) for law, column in zip(laws, u.T, strict=True))
+        answer: Array = np.exp(0.5 * a) * (1 + b) + c**2
+        return answer
+
+    u, v = tamis.sobol(64, 3, rng(0)), rng(1).random((2000, 3))
+    model = fit_kriging(u, smooth(u), marginals=laws, rng=rng())
+    assert np.mean((model.mean(v)[:, 0] - smooth(v)) ** 2) < 2e-4 * smooth(v).var()
+
+
 @pytest.mark.slow
 @pytest.mark.statistical
-@pytest.mark.parametrize(
-    "name", ["Ishigami", "OTL", "piston", "wing", "four kinks", "eight kinks", "robot arm"]
-)
+@pytest.mark.parametrize("name", [function.name for function in FUNCTIONS if function.d < 100])
 def test_the_error_reported_is_the_true_one(name: str) -> None:
-    # mean squared errors of 100 runs, reported over true: ten designs; eight of ten, for nine expected, once in four
-    function = FUNCTION[name]
-    v, truth = function.test(3000)
-    ratios = []
-    for seed in range(100, 110):
-        model = fit_kriging(*function.runs(100, seed), rng=rng())
-        ratios.append(model.score.rmse[0] ** 2 / np.mean((model.mean(v)[:, 0] - truth) ** 2))
-    assert 0.8 < np.median(ratios) < 1.5 and np.sum(np.array(ratios) > 0.6) >= 8
+    # mean squared errors of 100 runs, reported over true: ten designs; seven of ten, for nine expected, once in 80
+    ratio, inside = judged(name, 100, range(100, 110))
+    assert 0.7 < np.median(ratio) < 1.6 and np.sum(ratio > 0.6) >= 7
+    assert np.median(inside) > 0.8 or FUNCTION[name].laws is None
 
 
 def shortfall(name: str, n: int, noise: float, restarts: int) -> float:

@@ -58,7 +58,7 @@ def test_mean_and_variance_are_those_of_the_recursion() -> None:
     model = forrester_model("matern52")
     v = rng(0).random((30, 1))
     low, high = model.levels
-    x, at = coordinates(v, model.normal), coordinates(high.u, model.normal)
+    x, at = coordinates(v, model.families), coordinates(high.u, model.families)
     lower = model.processes[0][0]
     mean, var = lower.predict(x, functions("constant", x))
     seen, _ = lower.predict(at, functions("constant", at))
@@ -75,7 +75,7 @@ def test_leave_one_out_is_what_refits_give() -> None:
     cheap, dear = tamis.sobol(30, 4, rng(0)), tamis.sobol(10, 4, rng(1))
     model = fit_multifidelity([(cheap, park_cheap(cheap)), (dear, park(dear))], rng=rng(2))
     top, lower = model.levels[-1], model.processes[0][0]
-    x = coordinates(dear, model.normal)
+    x = coordinates(dear, model.families)
     basis = np.column_stack([lower.predict(x, functions("constant", x))[0], np.ones(10)])
     for i in range(10):
         rest = np.arange(10) != i

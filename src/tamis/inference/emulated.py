@@ -154,7 +154,7 @@ def explore(emulated: EmulatedLikelihood, rng: Generator) -> Region:
     size = evidence * float(np.exp(-height[inside]).sum()) / len(pool)
     first = np.vstack([pool[inside], top])
     walked = _walk(surrogate, first, pool, top, rng)
-    scaled = coordinates(walked, surrogate.normal) / surrogate.length[0]
+    scaled = coordinates(walked, surrogate.families) / surrogate.length[0]
     return Region(top, walked[farthest(scaled, _POINTS)], size, pool, height)
 
 

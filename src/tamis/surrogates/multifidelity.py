@@ -40,11 +40,13 @@ from tamis.surrogates.kriging import (
     checked_noise,
     checked_runs,
     coordinates,
+    families_of,
     functions,
     only,
 )
+from tamis.surrogates.polynomials import Family
 from tamis.surrogates.process import Hyper, Process, condition, estimate
-from tamis.types import Array, Gauss, Generator, Mask
+from tamis.types import Array, Gauss, Generator
 
 _ARRAYS = ("u", "y", "length", "variance", "noise", "terms")
 
@@ -67,7 +69,7 @@ class MultiFidelity:
 
     kernel: str
     trend: str
-    normal: Mask  # (d,)
+    families: tuple[Family, ...]  # of the inputs' coordinates
     levels: tuple[Level, ...]
 
     @cached_property
@@ -75,7 +77,7 @@ class MultiFidelity:
         """The processes of each level, one an output."""
         done: tuple[tuple[Process, ...], ...] = ()
         for level in self.levels:
-            x = coordinates(level.u, self.normal)
+            x = coordinates(level.u, self.families)
             done = (*done, _conditioned(self.kernel, x, level, self._bases(done, level.terms, x)))
         return done
 
@@ -88,13 +90,13 @@ class MultiFidelity:
 
     def factors(self, u: Array) -> Array:
         """Return the factors between successive levels at points u, (levels - 1, N, m)."""
-        x = coordinates(checked(u, self.normal), self.normal)
+        x = coordinates(checked(u, self.families), self.families)
         pairs = zip(self.levels[1:], self.processes[1:], strict=True)
         return np.array([_factors(level, row, x)[0] for level, row in pairs])
 
     def predict(self, u: Array) -> Gauss:
         """Return means and variances of another run's outputs at the dearest level, (N, m) each."""
-        x = coordinates(checked(u, self.normal), self.normal)
+        x = coordinates(checked(u, self.families), self.families)
         found = _predicted(self.trend, self.levels, self.processes, x)
         return Gauss(found.mean, found.var + self.levels[-1].noise.mean(axis=0))
 
@@ -103,7 +105,7 @@ class MultiFidelity:
 
         They are sums of trajectories of all levels, each conditioned at the points.
         """
-        x = coordinates(checked(at, self.normal), self.normal)
+        x = coordinates(checked(at, self.families), self.families)
         rows = tuple(zip(self.levels, self.processes, strict=True))
         drawn = [
             only(row).draw(n, rng, x, self._bases(self.processes[:i], level.terms, x)[0])
@@ -111,7 +113,7 @@ class MultiFidelity:
         ]
 
         def call(u: Array) -> Array:
-            x = coordinates(checked(u, self.normal), self.normal)
+            x = coordinates(checked(u, self.families), self.families)
             first = functions(self.trend, x)
             total, mean = drawn[0](x, first), rows[0][1][0].mean(x, first)[:, None]
             for i, (level, row) in enumerate(rows[1:], start=1):
@@ -125,7 +127,7 @@ class MultiFidelity:
 
     def arrays(self) -> dict[str, Any]:
         """Return runs and estimates as arrays, for a file."""
-        arrays = {name: np.asarray(getattr(self, name)) for name in ("kernel", "trend", "normal")}
+        arrays = {name: np.asarray(getattr(self, name)) for name in ("kernel", "trend", "families")}
         for i, level in enumerate(self.levels):
             arrays |= {f"{name}_{i}": getattr(level, name) for name in _ARRAYS}
         return arrays
@@ -135,7 +137,7 @@ class MultiFidelity:
         """Make it again from what `arrays` returned."""
         count = sum(name.startswith("terms_") for name in arrays)
         levels = tuple(Level(*(arrays[f"{name}_{i}"] for name in _ARRAYS)) for i in range(count))
-        return cls(str(arrays["kernel"]), str(arrays["trend"]), arrays["normal"], levels)
+        return cls(str(arrays["kernel"]), str(arrays["trend"]), families_of(arrays), levels)
 
     def save(self, path: Path) -> None:
         """Write runs and estimates."""
@@ -174,13 +176,13 @@ def fit_multifidelity(
     done: tuple[Level, ...] = ()
     processes: tuple[tuple[Process, ...], ...] = ()
     for (points, outputs), given in zip(levels, nuggets, strict=True):
-        u, y, normal = checked_runs(points, outputs, marginals)
+        u, y, families = checked_runs(points, outputs, marginals)
         if done and (u.shape[1] != done[0].u.shape[1] or y.shape[1] != done[0].y.shape[1]):
             raise StudyError(
                 f"level {len(done)} has {u.shape[1]} inputs and {y.shape[1]} outputs, level 0 has "
                 f"{done[0].u.shape[1]} and {done[0].y.shape[1]}; all levels need the same"
             )
-        x = coordinates(u, normal)
+        x = coordinates(u, families)
         lower = _means(trend, done, processes, x)
         noise = None if given is None else checked_noise(u, y, given)
         seed = int(rng.integers(2**63))
@@ -205,7 +207,7 @@ def fit_multifidelity(
             np.array(terms),
         )
         done, processes = (*done, level), (*processes, tuple(row))
-    return MultiFidelity(kernel, trend, normal, done)
+    return MultiFidelity(kernel, trend, families, done)
 
 
 def _conditioned(kernel: str, x: Array, level: Level, bases: list[Array]) -> tuple[Process, ...]:

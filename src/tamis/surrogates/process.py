@@ -293,9 +293,7 @@ def search(likelihood: Likelihood, rng: Generator, starts: int) -> Array:
     """Return log lengths and log noise share (or variance) of the highest of some hills."""
     n, d = likelihood.x.shape
     known = likelihood.noise is not None
-    last = (1e-6, 1e8) if known else (_LEAST_NOISE, _MOST_NOISE)
-    ends = zip((1 / max(n, _SHORTEST), _LONGEST), last, strict=True)
-    low, high = (np.log(np.append(np.full(d, edge), end)) for edge, end in ends)
+    low, high = limits(n, d, known)
     most = max(_PART, 3 * likelihood.basis.shape[1])
     some = likelihood if n <= most else likelihood.part(rng.permutation(n)[:most])
     level = np.log((_STARTS_KNOWN if known else _STARTS)[:starts])
@@ -307,6 +305,14 @@ def search(likelihood: Likelihood, rng: Generator, starts: int) -> Array:
         exact = np.append(np.minimum(found[0][:-1], np.log(_WEAK)), low[-1] + 1)
         found = min(found, _climb(likelihood, exact, low, high), key=lambda pair: pair[1])
     return found[0]
+
+
+def limits(n: int, d: int, known: bool = False) -> tuple[Array, Array]:
+    """Return bounds of log lengths and log noise share (or, the noise known, variance), (d + 1,) each."""
+    last = (1e-6, 1e8) if known else (_LEAST_NOISE, _MOST_NOISE)
+    ends = zip((1 / max(n, _SHORTEST), _LONGEST), last, strict=True)
+    low, high = (np.log(np.append(np.full(d, edge), end)) for edge, end in ends)
+    return low, high
 
 
 @dataclass(frozen=True)
@@ -359,6 +365,10 @@ class Likelihood:
 
     def value_and_gradient(self, theta: Array) -> tuple[float, Array]:
         """Return the objective and its derivatives."""
+        return self.value_and_slopes(theta)[:2]
+
+    def value_and_slopes(self, theta: Array) -> tuple[float, Array, Array]:
+        """Return the objective, its derivatives, and those by the values y (for unknown noise)."""
         scaled = self._scaled(theta)
         matrix, slope = correlation_and_slope(self.kernel, scaled)
         slope = slope.copy() if slope is matrix else slope
@@ -368,6 +378,7 @@ class Likelihood:
         # d(-2 log L) = tr(P dK) - y'P dK P y / variance, Harville 1977, 10.1080/01621459.1977.10480998
         middle = blas.dsyrk(-1.0, lift, beta=1.0, c=inverse, lower=1, overwrite_c=1)
         diagonal = np.diag(middle).copy()
+        by_value = 2 * lift[:, -1] / np.sqrt(variance)
         middle *= slope.T
         middle.T.flat[:: len(middle) + 1] = 0.0
         mean, spread = _PRIOR
@@ -379,7 +390,7 @@ class Likelihood:
             )
         else:
             gradient[-1] = self.freedom - e @ e / variance - diagonal @ self.noise / variance
-        return value, gradient
+        return value, gradient, by_value
 
     def _scaled(self, theta: Array) -> Array:
         return np.asarray(self.x / np.exp(theta[:-1]))
