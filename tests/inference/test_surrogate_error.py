@@ -91,7 +91,7 @@ def covered(case: Case, repetitions: int) -> tuple[Array, Array]:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [name for name in CASES if name != "kriging"])  # 20 s: the hundred have it
 def test_the_variance_of_a_poor_surrogate_keeps_intervals_honest(name: str) -> None:
     with_variance, without = covered(CASES[name], 20)
     # an interval that holds the truth with probability 0.9 does so in fewer than 14 of 20 once in 420
