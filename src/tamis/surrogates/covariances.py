@@ -57,7 +57,9 @@ def pulls(weight: Array, a: Array) -> Array:
 
     The weight is symmetric, of zero diagonal and in column order; only its lower triangle is read.
     """
-    product = blas.dsymm(1.0, weight, np.column_stack([np.ones(len(a)), a]), lower=1)
+    ones = np.ones((len(a), a.shape[1] + 1), order="F")
+    ones[:, 1:] = a
+    product = blas.dsymm(1.0, weight, ones, lower=1)
     sums: Array = 2 * (product[:, 0] @ a**2 - np.einsum("ik,ik->k", a, product[:, 1:]))
     return sums
 

@@ -54,7 +54,7 @@ def refitted(kernel: str, x: Array, basis: Array, y: Array, noise: Array | None)
         if np.linalg.matrix_rank(basis[rest]) < basis.shape[1] or rest.sum() <= basis.shape[1] + 1:
             return 1.0, False
         given = None if noise is None else noise[rest]
-        hyper = estimate(kernel, x[rest], basis[rest], y[rest], given, np.random.default_rng(0), starts=2)
+        hyper = estimate(kernel, x[rest], basis[rest], y[rest], given, np.random.default_rng(0), judge=True)
         process = condition(kernel, x[rest], basis[rest], y[rest], hyper)
         mean, var = process.predict(x[out], basis[out])
         held += np.sum((y[out] - mean) ** 2), np.sum(var) + hyper.noise.mean() * out.sum()

@@ -51,6 +51,7 @@ _STARTS_KNOWN = ((3.0, 30.0), (0.3, 1.0), (1.0, 1.0), (10.0, 1e3))  # the same a
 _NEARLY_EXACT = 1e-4  # noise over the outputs' variance below which exact runs are tried
 _WEAK = 50.0  # length of an input that acts weakly
 _FIRST = 10  # steps of a climb before the highest is chosen
+_TIGHT, _LOOSE = 2.2e-9, 1e-5  # change of the objective, over itself, at which a climb ends
 _BLOCK = 2**17  # correlations in one block of predictions: they stay in the cache
 
 
@@ -267,9 +268,12 @@ def _mean_alone(
 
 
 def estimate(
-    kernel: str, x: Array, basis: Array, y: Array, noise: Array | None, rng: Generator, starts: int = 4
+    kernel: str, x: Array, basis: Array, y: Array, noise: Array | None, rng: Generator, *, judge: bool = False
 ) -> Hyper:
-    """Find lengths, variance and (unless given, (n,)) noise by restricted maximum likelihood."""
+    """Find lengths, variance and (unless given, (n,)) noise by restricted maximum likelihood.
+
+    To ``judge`` another fit by, two starts do, and the optimum to a thousandth of a log unit.
+    """
     n, d = x.shape
     if not varies(y[:, None])[0]:
         return Hyper(np.ones(d), 0.0, np.zeros(n) if noise is None else noise)
@@ -281,7 +285,7 @@ def estimate(
     likelihood = Likelihood(
         kernel, x[runs.first], basis[runs.first], runs.y, runs.noise, runs.counts, runs.within
     )
-    best = search(likelihood, rng, starts)
+    best = search(likelihood, rng, judge)
     length = np.exp(best[:d])
     if noise is not None:
         return Hyper(length, scale**2 * float(np.exp(best[-1])), noise)
@@ -289,21 +293,23 @@ def estimate(
     return Hyper(length, variance, np.full(n, variance * float(np.exp(best[-1]))))
 
 
-def search(likelihood: Likelihood, rng: Generator, starts: int) -> Array:
+def search(likelihood: Likelihood, rng: Generator, judge: bool = False) -> Array:
     """Return log lengths and log noise share (or variance) of the highest of some hills."""
     n, d = likelihood.x.shape
     known = likelihood.noise is not None
     low, high = limits(n, d, known)
     most = max(_PART, 3 * likelihood.basis.shape[1])
     some = likelihood if n <= most else likelihood.part(rng.permutation(n)[:most])
-    level = np.log((_STARTS_KNOWN if known else _STARTS)[:starts])
+    level = np.log((_STARTS_KNOWN if known else _STARTS)[: 2 if judge else 4])
     begin = np.column_stack([np.repeat(level[:, :1] + np.log(d) / 2, d, axis=1), level[:, 1]])
     begun = [_climb(some, np.clip(start, low, high), low, high, _FIRST) for start in begin]
     best, _ = min(begun, key=lambda pair: pair[1])
-    found = _climb(likelihood, best, low, high)
+    loose = _LOOSE if judge else _TIGHT
+    found = _climb(likelihood, best, low, high, tolerance=loose)
     if not known and likelihood.variance(found[0]) * np.exp(found[0][-1]) < _NEARLY_EXACT:
         exact = np.append(np.minimum(found[0][:-1], np.log(_WEAK)), low[-1] + 1)
-        found = min(found, _climb(likelihood, exact, low, high), key=lambda pair: pair[1])
+        other = _climb(likelihood, exact, low, high, tolerance=loose)
+        found = min(found, other, key=lambda pair: pair[1])
     return found[0]
 
 
@@ -373,11 +379,13 @@ class Likelihood:
         matrix, slope = correlation_and_slope(self.kernel, scaled)
         slope = slope.copy() if slope is matrix else slope
         value, variance, factor, q, e = self._solve(theta, matrix)
-        lift = blas.dtrsm(1.0, factor, np.column_stack([q, e / np.sqrt(variance)]), lower=1, trans_a=1)
+        lift = np.empty((len(e), q.shape[1] + 1), order="F")
+        lift[:, :-1], lift[:, -1] = q, e / np.sqrt(variance)
+        lift = blas.dtrsm(1.0, factor, lift, lower=1, trans_a=1, overwrite_b=1)
         inverse, _ = lapack.dpotri(factor, lower=1, overwrite_c=1)
         # d(-2 log L) = tr(P dK) - y'P dK P y / variance, Harville 1977, 10.1080/01621459.1977.10480998
         middle = blas.dsyrk(-1.0, lift, beta=1.0, c=inverse, lower=1, overwrite_c=1)
-        diagonal = np.diag(middle).copy()
+        diagonal = middle.diagonal().copy()
         by_value = 2 * lift[:, -1] / np.sqrt(variance)
         middle *= slope.T
         middle.T.flat[:: len(middle) + 1] = 0.0
@@ -403,8 +411,10 @@ class Likelihood:
         q, g, e = _projected(factor, self.basis, self.y)
         square = float(e @ e) + (self._within / last if self.noise is None else 0.0)
         variance = max(square / self.freedom, 1e-20) if self.noise is None else last
-        corner = np.maximum(np.abs(np.diag(g)), 1e-150)
-        value = 2 * np.log(np.diag(factor)).sum() + 2 * np.log(corner).sum() + self.freedom * np.log(variance)
+        corner = np.maximum(np.abs(g.diagonal()), 1e-150)
+        value = (
+            2 * np.log(factor.diagonal()).sum() + 2 * np.log(corner).sum() + self.freedom * np.log(variance)
+        )
         value += (((theta[:-1] - _PRIOR[0]) / _PRIOR[1]) ** 2).sum() + self._more * theta[-1]
         if self.noise is not None:
             value += square / variance
@@ -418,7 +428,7 @@ def _share(noise: Array, variance: float) -> Array:
 def _factor(matrix: Array) -> Array:
     """Cholesky factor in column order, with as much more noise as it takes; overwrites the matrix."""
     spare = 0.0
-    kept = np.diag(matrix).copy()
+    kept = matrix.diagonal().copy()
     while True:
         factor, failed = lapack.dpotrf(matrix.T, lower=1)
         if not failed:
@@ -428,18 +438,30 @@ def _factor(matrix: Array) -> Array:
 
 
 def _projected(factor: Array, basis: Array, y: Array) -> tuple[Array, Array, Array]:
-    """Return Q, G and e."""
-    both = blas.dtrsm(1.0, factor, np.column_stack([basis, y]), lower=1)
-    q, g = np.linalg.qr(both[:, :-1])
-    e = both[:, -1] - q @ (q.T @ both[:, -1])
+    """Return Q, G and e; a constant trend, the usual one, is not worth a factorisation."""
+    p = basis.shape[1]
+    both = np.empty((len(y), p + 1), order="F")
+    both[:, :p], both[:, p] = basis, y
+    both = blas.dtrsm(1.0, factor, both, lower=1, overwrite_b=1)
+    if p == 1:
+        g = np.sqrt(both[:, :1].T @ both[:, :1])
+        q = both[:, :1] / g
+    else:
+        q, g = np.linalg.qr(both[:, :p])
+    e = both[:, p] - q @ (q.T @ both[:, p])
     return q, g, e
 
 
 def _climb(
-    likelihood: Likelihood, start: Array, low: Array, high: Array, most: int = 15_000
+    likelihood: Likelihood,
+    start: Array,
+    low: Array,
+    high: Array,
+    most: int = 15_000,
+    tolerance: float = _TIGHT,
 ) -> tuple[Array, float]:
     bounds: Any = np.column_stack([low, high])
-    options: Any = {"maxiter": most}
+    options: Any = {"maxiter": most, "ftol": tolerance}
     found = minimize(
         likelihood.value_and_gradient, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options
     )
