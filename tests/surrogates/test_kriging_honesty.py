@@ -14,7 +14,7 @@ from tamis.surrogates.kriging import Kriging, coordinates, fit_kriging, function
 from tamis.surrogates.process import Likelihood
 from tamis.surrogates.tails import _objective
 from tamis.types import Array
-from tests.battery import FUNCTION, FUNCTIONS
+from tests.battery import FUNCTION
 from tests.surrogates.test_kriging import bumps
 
 
@@ -150,11 +150,24 @@ def test_an_input_cut_far_out_has_the_coordinate_of_its_law() -> None:
 
 @pytest.mark.slow
 @pytest.mark.statistical
-@pytest.mark.parametrize("name", [function.name for function in FUNCTIONS if function.d < 100])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Ishigami",
+        "OTL",
+        "piston",
+        "wing",
+        "four kinks",
+        "eight kinks",
+        "robot arm",
+        "heavy tails",
+        "mixed laws",
+    ],
+)
 def test_the_error_reported_is_the_true_one(name: str) -> None:
-    # mean squared errors of 100 runs, reported over true: ten designs; seven of ten, for nine expected, once in 80
+    # mean squared errors of 100 runs, reported over true: ten designs; eight of ten, for nine expected, once in four
     ratio, inside = judged(name, 100, range(100, 110))
-    assert 0.7 < np.median(ratio) < 1.6 and np.sum(ratio > 0.6) >= 7
+    assert 0.8 < np.median(ratio) < 1.5 and np.sum(ratio > 0.6) >= 8
     assert np.median(inside) > 0.8 or FUNCTION[name].laws is None
 
 
