@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tamis import world
 from tamis.campaign import check_repeatable, evaluate
 from tamis.contract import check_simulator
 from tamis.errors import StudyError
@@ -38,6 +41,24 @@ def test_no_run_leaves_a_trace_in_the_next(tmp_path: Path, monkeypatch: pytest.M
         for i in range(len(worlds) - 1)
     }
     assert {how: found for how, found in traces.items() if found} == {}
+
+
+@pytest.mark.parametrize("counts", [True, False])
+def test_names_are_put_back_whether_or_not_python_counts_changes(
+    counts: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not counts:
+        monkeypatch.setattr(world, "_counts_changes", lambda _: False)
+    module: Any = ModuleType("watched")
+    module.f, module.limit, module.cache = len, 3, None
+    table = world._Table(vars(module), partial(setattr, module))
+    assert not table.restore()
+    module.cache, module.more = {}, 1  # filled in and added: let be
+    assert not table.restore() and module.cache == {} and module.more == 1
+    module.f, module.limit = max, 4
+    assert table.restore() and (module.f, module.limit) == (len, 3) and not table.restore()
+    del module.f
+    assert table.restore() and module.f is len
 
 
 def test_a_poisoned_worker_gives_the_bytes_of_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
