@@ -9,8 +9,8 @@ keeps from run to run, such as a compiled kernel or a mesh.
 
 So all that can be put back is put back, and where something is found that cannot be, the process is replaced. Each
 thing is looked at in the cheapest way that shows a change (the addresses of the variables of the environment, the
-number that a module's dictionary gets with every change), since ten thousand trivial runs look ten thousand times. What only the
-simulator itself knows, its own global variables, cannot be seen here; its contract forbids them to matter, and
+number that a module's dictionary gets with every change), since ten thousand trivial runs look ten thousand times. What
+only the simulator itself knows, its own global variables, cannot be seen here; its contract forbids them to matter, and
 `tamis.check_simulator` asks. Threads of compiled libraries and files left open are let be, up to a number: libraries
 keep both, and no result depends on them. So is what changes only how fast a run is.
 """
