@@ -111,7 +111,7 @@ def evaluate(
             note(store.root, simulator)
             keeper = _Keeper(store, news)
             try:
-                with closing(_performed(simulator, jobs, keeper, executor, timeout)) as performed:
+                with closing(_performed(simulator, jobs, keeper, executor, timeout, memory)) as performed:
                     for run in performed:
                         runs[run.key] = run
                 keeper.commit()
@@ -174,7 +174,14 @@ def _made_otherwise(simulator: Simulator, runs: Iterable[Run]) -> dict[str, Run]
 
 
 def check_repeatable(
-    simulator: Simulator, runs: Sequence[Run], store: RunStore, *, executor: Executors = 1
+    simulator: Simulator,
+    runs: Sequence[Run],
+    store: RunStore,
+    *,
+    executor: Executors = 1,
+    timeout: float | None = None,
+    max_output: float = 256.0,
+    memory: float | None = None,
 ) -> None:
     """Make some runs once more, after all the others, and refuse a simulator that answers otherwise.
 
@@ -182,18 +189,31 @@ def check_repeatable(
     random numbers that nobody seeded, is another one each time.
     """
     with tempfile.TemporaryDirectory() as folder, RunStore(folder) as other:
-        points = [run.inputs for run in runs]
-        for run, again in zip(
-            runs, evaluate(simulator, points, other, executor=executor, salt=1), strict=True
-        ):
-            before, after = store.outputs(run.key), other.outputs(again.key) if again.status == "done" else {}
+        made = evaluate(
+            simulator,
+            [run.inputs for run in runs],
+            other,
+            executor=executor,
+            timeout=timeout,
+            max_output=max_output,
+            memory=memory,
+            salt=1,
+        )
+        for run, again in zip(runs, made, strict=True):
+            at = ", ".join(f"{key} = {value}" for key, value in run.inputs.items())
+            if again.status != "done":
+                raise StudyError(
+                    f"{simulator.name} ended well at {at}, and not when it was run there once more "
+                    f"({again.status}: {again.error}); {STATEFUL}. The runs made so are of no use: mend it, which "
+                    "makes them anew"
+                )
+            before, after = store.outputs(run.key), other.outputs(again.key)
             for name, array in before.items():
                 if name in after and array.tobytes() == after[name].tobytes():
                     continue
-                at = ", ".join(f"{key} = {value}" for key, value in run.inputs.items())
                 raise StudyError(
                     f"{simulator.name} gives another {name} when it is run once more at {at}; {STATEFUL}. "
-                    "`tamis check` tells more; the runs made so are of no use: mend it, which makes them anew"
+                    "The runs made so are of no use: mend it, which makes them anew"
                 )
 
 
@@ -259,11 +279,16 @@ def _performed(
     keeper: _Keeper,
     executor: Executors,
     timeout: float | None,
+    memory: float | None,
 ) -> Generator[Run, None, None]:
     if executor == 0:
         if timeout is not None:
             warnings.warn(
                 "the time-out of runs is not enforced without worker processes", TamisWarning, stacklevel=4
+            )
+        if memory is not None:
+            warnings.warn(
+                "the memory of runs is not limited without worker processes", TamisWarning, stacklevel=4
             )
         for job in jobs:
             with writing(keeper.store.root):

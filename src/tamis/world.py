@@ -118,7 +118,8 @@ class World:
         np.random.seed(salt)  # noqa: NPY002  # the one that a run may use without being told
         if math.isfinite(memory):
             _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-            resource.setrlimit(resource.RLIMIT_DATA, (int(memory), hard))
+            most = int(memory) if hard == resource.RLIM_INFINITY else min(int(memory), hard)
+            resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
 
     def restore(self) -> None:
         """Put all back as it was, and note in ``sound`` whether the process may go on."""

@@ -371,3 +371,18 @@ def test_events_as_json(ball, capfd):
     assert {"runs", "posterior"} <= {event["task"] for event in events} and events[-1]["task"] == "result"
     last = [event for event in events if event["task"] == "runs"][-1]
     assert last["done"] == last["total"] == 24
+
+
+def test_a_simulator_that_remembers_is_refused_however_often_it_is_run(ball, capsys):
+    """Its runs are forgotten: found in the store the second time, they would be believed."""
+    model = (ball / "model.py").read_text()
+    plain = "heights(*(np.array([v]) for v in (e, drag, h0)))[0]"
+    assert plain in model
+    counted = model.replace(plain, f"{plain} + 1e-6 * next(COUNT)").replace(
+        "G = 9.81", "G = 9.81\nCOUNT = iter(range(9**9))"
+    )
+    (ball / "model.py").write_text(counted)
+    for _ in range(2):
+        assert main(["run", str(ball / "study.toml"), "-j", "1"]) == 2
+        assert "gives another z when it is run once more at" in capsys.readouterr().err
+        assert not spots(ball / "runs")

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 from scipy.optimize import minimize
+from scipy.special import ndtri
 
 import tamis
 from tamis.surrogates.kriging import Kriging, coordinates, fit_kriging, functions
@@ -202,3 +203,18 @@ def test_the_optimum_does_not_depend_on_the_generator(noise: float) -> None:
 @pytest.mark.parametrize("name", ["wing", "OTL", "varying length", "eight kinks"])
 def test_the_optimum_is_that_of_twenty_restarts(name: str, noise: float) -> None:
     assert shortfall(name, 500, noise, 20) < 1
+
+
+@pytest.mark.filterwarnings("ignore:Kriging of output")
+def test_noise_of_replicates_is_not_lost_in_the_tails() -> None:
+    """Ten runs at each of 40 points of normal inputs: the second story is judged on means, as the first one is."""
+    rng = np.random.default_rng(2)
+    u = np.repeat(tamis.lhs(40, 2, rng), 10, axis=0)
+    z = ndtri(u)
+    y = np.sin(z[:, 0]) + 0.5 * z[:, 1] + rng.standard_normal(len(u))
+    fitted = fit_kriging(u, y, marginals=[tamis.normal(0.0, 1.0)] * 2, rng=np.random.default_rng(1))
+    new = rng.random((2000, 2))
+    truth = np.sin(ndtri(new[:, 0])) + 0.5 * ndtri(new[:, 1]) + rng.standard_normal(2000)
+    mean, var = (a[:, 0] for a in fitted.predict(new)[:2])
+    assert np.mean(np.abs(truth - mean) < 1.96 * np.sqrt(var)) > 0.92  # of 0.95, by 40 points
+    assert fitted.score.rmse[0] == pytest.approx(1.0, abs=0.15)

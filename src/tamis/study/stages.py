@@ -279,8 +279,22 @@ def run_runs(context: Context) -> None:
 def _check_repeatable(context: Context, made: list[Run]) -> None:
     """Make the first and the last run once more, where that takes no time to speak of."""
     quick = [run for run in (*made[:1], *made[1:][-1:]) if run.status == "done" and run.seconds < _QUICK]
-    if quick:
-        check_repeatable(context.study.simulator, quick, context.store, executor=context.executor)
+    if not quick:
+        return
+    settings = context.study.settings
+    try:
+        check_repeatable(
+            context.study.simulator,
+            quick,
+            context.store,
+            executor=context.executor,
+            timeout=settings.timeout if context.executor else None,
+            max_output=settings.max_output,
+            memory=settings.memory if context.executor else None,
+        )
+    except StudyError:
+        context.store.forget([run.key for run in made])  # or the next campaign would find and believe them
+        raise
 
 
 def run_observables(context: Context) -> None:

@@ -88,7 +88,10 @@ class Kriging:
     def _tails(self) -> tuple[Tail | None, ...]:
         x = coordinates(self.u, self.families)
         basis = functions(self.trend, x)
-        return tuple(taken_in(self.kernel, x, basis, self.y[:, j], told) for j, told in enumerate(self.tails))
+        return tuple(
+            taken_in(self.kernel, x, basis, self.y[:, j], told, float(self.noise[:, j].mean()))
+            for j, told in enumerate(self.tails)
+        )
 
     @cached_property
     def _larger(self) -> Array:

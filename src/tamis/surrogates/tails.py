@@ -47,7 +47,7 @@ from scipy.optimize import minimize
 from scipy.special import ndtr, ndtri
 
 from tamis.design import sobol
-from tamis.surrogates.process import Hyper, Likelihood, Process, condition, limits
+from tamis.surrogates.process import Hyper, Likelihood, Process, condition, limits, search
 from tamis.surrogates.replicates import gather
 from tamis.types import Array, Mask
 
@@ -69,15 +69,16 @@ class Tail:
     centre: float
     scale: float
     process: Process
-
     reach: tuple[float, float]  # what w is at least and at most, however far the point
+    noise: float  # variance of a run about the process of y, below which nothing is expected
 
     def expected(self, x: Array, basis: Array, mean: Array) -> Array:
         """Return the expected square of a run at points x (N, d) about a mean (N,), to first order in w."""
         w, var = self.process.predict(x, basis)
         w = np.clip(w, *self.reach)
-        apart = self.centre + self.scale * np.sinh(w) - mean
-        return np.asarray(apart**2 + (self.scale * np.cosh(w)) ** 2 * (var + self.process.hyper.noise.mean()))
+        apart, slope = self.centre + self.scale * np.sinh(w) - mean, self.scale * np.cosh(w)
+        noise = np.maximum(slope**2 * self.process.hyper.noise.mean(), self.noise)
+        return np.asarray(apart**2 + slope**2 * var + noise)
 
 
 def second_story(kernel: str, x: Array, basis: Array, y: Array, hyper: Hyper) -> Array:
@@ -93,6 +94,10 @@ def second_story(kernel: str, x: Array, basis: Array, y: Array, hyper: Hyper) ->
     low, high = limits(len(z), x.shape[1])
     share = np.log(np.clip(hyper.noise.mean() / hyper.variance, *np.exp([low[-1], high[-1]])))
     own = np.append(np.log(hyper.length), share)
+    if len(runs.first) < len(
+        x
+    ):  # means of runs, whose noise is another: the first story is found anew as well
+        own = search(likelihood, np.random.default_rng(0), judge=True)
     bounds: Any = [*zip(low, high, strict=True), *_RANGE]
     starts = ((0.0, 10.0), (z.min() - 0.1, 0.1), (z.max() + 0.1, 0.1))
     begun = [_climb(likelihood, np.concatenate([own, [c, np.log(s)]]), bounds, _FIRST) for c, s in starts]
@@ -107,7 +112,7 @@ def second_story(kernel: str, x: Array, basis: Array, y: Array, hyper: Hyper) ->
     return np.append(estimates, np.exp(climbed[:-3]))
 
 
-def taken_in(kernel: str, x: Array, basis: Array, y: Array, estimates: Array) -> Tail | None:
+def taken_in(kernel: str, x: Array, basis: Array, y: Array, estimates: Array, noise: float) -> Tail | None:
     """Take in the runs, with estimates (5 + d,) as they were found; None where they are not believed at all."""
     if not len(estimates) or estimates[0] <= 0:
         return None
@@ -116,7 +121,8 @@ def taken_in(kernel: str, x: Array, basis: Array, y: Array, estimates: Array) ->
     hyper = Hyper(estimates[5:], variance, np.full(len(runs.y), noise))
     w = np.arcsinh((runs.y - centre) / scale)
     reach = float(w.min() - np.ptp(w)), float(w.max() + np.ptp(w))
-    return Tail(share, centre, scale, condition(kernel, x[runs.first], basis[runs.first], w, hyper), reach)
+    process = condition(kernel, x[runs.first], basis[runs.first], w, hyper)
+    return Tail(share, centre, scale, process, reach, noise)
 
 
 def over_law(normal: Mask) -> tuple[Array, Array]:
