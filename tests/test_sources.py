@@ -133,3 +133,22 @@ def test_a_list_of_sources_that_cannot_be_read_is_passed_over(tmp_path: Path) ->
         (tmp_path / "code" / f"{i}.json").write_text(text)
     assert changes(tmp_path, find("tamis:dem.impact")) == []
     assert changes(tmp_path, SimpleNamespace(name="x", address="http:x")) == []
+
+
+def test_the_hash_does_not_depend_on_where_folders_lie(tmp_path, monkeypatch):
+    found = []
+    for study, library in (("a", "b"), ("z", "y")):
+        (tmp_path / study).mkdir()
+        (tmp_path / library).mkdir()
+        (tmp_path / study / "model.py").write_text("import aside\n")
+        (tmp_path / library / "aside.py").write_text("G = 9.81\n")
+        monkeypatch.syspath_prepend(str(tmp_path / library))
+        found.append(source_hash(tmp_path / study / "model.py"))
+        monkeypatch.undo()
+    assert found[0] == found[1]
+
+
+def test_the_hash_is_that_of_python_3_11_whatever_the_version(tmp_path):
+    """Later versions write empty lists otherwise, or more of them: all runs would be made anew."""
+    (tmp_path / "model.py").write_text("class A:\n    pass\n\n\ndef f(x, *, y=1.0):\n    return x + y\n")
+    assert source_hash(tmp_path / "model.py")[:16] == "60fe527deeec7ab8"

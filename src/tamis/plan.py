@@ -72,7 +72,7 @@ def _print_stored(study: Study, keys: set[str]) -> None:
         have = store.get_many(keys)
     old = outdated(study.simulator, have.values())
     said = f"{len(have) - len(old)} of them are in the store"
-    if len(have) - len(old) < len(keys) and (edited := changes(study.runs, study.simulator)):
+    if len(have) == len(old) and (edited := changes(study.runs, study.simulator)):
         said += f"; the others are made anew because {_listed(edited)} changed since the last runs"
     if have or old or "because" in said:
         say(said)

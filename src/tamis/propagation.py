@@ -53,6 +53,7 @@ from scipy.special import ndtri
 from tamis import marginals
 from tamis.errors import SimulationError, StudyError, nearest
 from tamis.space import Space
+from tamis.surrogates.base import varies
 from tamis.types import Array, Event, Generator, Mask, Progress, silent
 
 Model: TypeAlias = Callable[[Array], Array]  # (n, d) -> (n, m); NaN where it failed
@@ -256,7 +257,7 @@ def response_surface(x: Array, y: Array, *, interactions: bool) -> Surface:
     terms = _quadratic((x - centre) / scale, interactions)
     coefficients: Array = np.linalg.lstsq(terms, y, rcond=None)[0].astype(np.float64, copy=False)
     total = np.sum((y - y.mean(axis=0)) ** 2, axis=0)
-    total[total <= 1e-24 * np.sum(y**2, axis=0)] = np.nan
+    total[~varies(y)] = np.nan
     r2 = 1 - np.sum((y - terms @ coefficients) ** 2, axis=0) / total
     return Surface(centre, scale, interactions, coefficients, r2, 1 - (1 - r2) * (n - 1) / (n - p))
 
@@ -374,6 +375,6 @@ def moments(y: Array) -> Array:
     y = np.asarray(y, dtype=np.float64)
     away = y - y.mean(axis=0)
     second = np.mean(away**2, axis=0)
-    second = np.where(second > 1e-24 * np.mean(y**2, axis=0), second, np.nan)
+    second = np.where(np.reshape(varies(y.reshape(len(y), -1)), second.shape), second, np.nan)
     skewness, kurtosis = np.mean(away**3, axis=0) / second**1.5, np.mean(away**4, axis=0) / second**2 - 3
     return np.stack([y.mean(axis=0), y.std(axis=0, ddof=1), skewness, kurtosis])

@@ -72,10 +72,15 @@ def changes(root: Path, simulator: Simulator) -> list[str]:
             files, name = dict(said["files"]), said["simulator"]
         except (OSError, ValueError, KeyError, TypeError):
             continue
-        if name == simulator.name and file.stem != mine:
+        if _module(name) == _module(simulator.name) and file.stem != mine:
             now = sources(path)
             return sorted(one for one in {*files, *now} if files.get(one) != now.get(one))
     return []
+
+
+def _module(name: str) -> str:
+    """Return the file of a function of the user's: its functions have one code, recorded under one of their names."""
+    return name.rpartition(":")[0] or name
 
 
 def _file_of(simulator: Simulator) -> Path | None:

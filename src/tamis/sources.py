@@ -27,7 +27,7 @@ from tamis.errors import StudyError
 def source_hash(path: Path) -> str:
     """Hash a file and everything of its author that it imports."""
     digest = hashlib.sha256()
-    for _, said in sorted(_reached(path).items()):
+    for said in sorted(_reached(path).values()):  # by what they say: the same wherever the folders lie
         digest.update(said)
     return digest.hexdigest()
 
@@ -60,11 +60,17 @@ def _reached(path: Path) -> dict[Path, bytes]:
             tree = ast.parse(content)
         except (SyntaxError, ValueError) as error:
             raise StudyError(f"{source.name} is not valid Python: {error}") from error
-        found[source] = ast.dump(tree).encode()
+        found[source] = _dump(tree).encode()
         for level, name in _imported(tree):
             folders = [_above(source.parent, level)] if level else _roots(path.parent, source, name)
             waiting += [near for folder in folders for near in _below(folder, name)]
     return found
+
+
+def _dump(tree: ast.Module) -> str:
+    """Write a syntax tree in the same way whatever the version of Python, or another one would make all runs anew."""
+    more: dict[str, bool] = {"show_empty": True} if sys.version_info >= (3, 13) else {}
+    return ast.dump(tree, **more).replace(", type_params=[]", "")  # which Python 3.12 began to write
 
 
 def _imported(tree: ast.Module) -> Iterator[tuple[int, str]]:

@@ -122,4 +122,5 @@ def test_draws_count_as_many_as_they_are_worth(rng):
 
 def test_numbers_have_the_digits_of_their_spread():
     assert span(3.62e7, 5.41e7) == "3.6e7 to 5.4e7" and span(0.8123, 0.8214) == "0.8123 to 0.8214"
+    assert span(101325.02, 101325.31) == "101325.02 to 101325.31"
     assert digits(0.0, 1.0) == "0" and digits(-25.13, 2.0) == "-25.1"

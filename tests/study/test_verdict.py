@@ -24,7 +24,7 @@ from tamis.study.checks import worries
 from tamis.study.emulation import load_emulations
 from tamis.study.influence import doubted
 from tamis.study.panels import make_panel
-from tamis.study.verdict import decisions, verdict
+from tamis.study.verdict import Probability, decisions, verdict
 from tests.report import samples
 from tests.study import beam
 
@@ -163,7 +163,8 @@ def test_the_prior_alone_decides_where_there_are_no_data(tmp_path, monkeypatch, 
     result = json.loads(capsys.readouterr().out.splitlines()[-1])
     (decision,) = result["decisions"]
     assert (decision["limit"], decision["side"], decision["text"]) == (12.5, "above", line)
-    assert decision["model"] == decision["total"] and decision["draws"] == 1000
+    assert decision["model"][0] == pytest.approx(0.483, abs=0.08) and decision["total"] is None
+    assert decision["draws"] == 1000
     assert result["verdict"].endswith(line)
 
 
@@ -352,3 +353,33 @@ def test_indices_of_a_poor_surrogate_are_rough_and_of_a_useless_one_left_out(chi
     assert read(known, replace(emulation(0.99), poor=False)) is known
     asked = replace(known, source="simulator, by sampling")
     assert read(asked, emulation(0.3)) is asked  # the simulator's own
+
+
+def test_few_independent_draws_tell_no_probability():
+    assert Probability(1.0, 0.0, 2.0).text == "unknown (too few independent draws to tell)"
+    assert Probability(1.0, 0.0, 2.0).record() == [None, None]
+    assert Probability(1.0, 0.0, 1000.0).record() == [
+        1.0,
+        0.003,
+    ]  # three in the number of draws, as the text says
+    assert Probability(0.5, 0.02, 1000.0).record() == [0.5, 0.02]
+
+
+def test_what_is_taken_of_an_output_is_in_its_name_and_unit(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    beam.write(tmp_path)
+    text = (tmp_path / "study.toml").read_text()
+    observe = ", ".join(
+        f'{{ output = "far", how = "{how}" }}' for how in ("max", "min", "peak_abs", "peak_time")
+    )
+    start = text.index('observe = [ { output = "near", how = "final"')
+    stop = text.index("\n", start)
+    (tmp_path / "study.toml").write_text(f"{text[:start]}observe = [ {observe} ]{text[stop:]}")
+    (prediction,) = (s for s in Study.load(tmp_path / "study.toml").series if s.name == "twice")
+    found = [(o.label, o.observable.unit) for o in prediction.experiments[0].observations]
+    assert found == [
+        ("largest far", "m"),
+        ("least far", "m"),
+        ("largest |far|", "m"),
+        ("time of the peak of far", "s"),
+    ]

@@ -29,6 +29,19 @@ Fault = Callable[[str, str], StudyError]
 Use = Literal["calibrate", "validate", "predict", "next"]
 
 
+_NAMES = {
+    "peak_time": "time of the peak of {}",
+    "max": "largest {}",
+    "min": "least {}",
+    "peak_abs": "largest |{}|",
+}
+
+
+def named(table: ObserveTable) -> str:
+    """Return the label of what is observed: that of the file, or what is taken of which output."""
+    return table.label or _NAMES.get(table.how, "{}").format(table.output)
+
+
 @dataclass(frozen=True)
 class Series:
     """Experiments that are drawn together: one test, a table of tests, a sweep over a condition."""
@@ -164,7 +177,7 @@ class Builder:
             raise self.fail(
                 f"{where}.y", f"missing; name the column of {sheet.path.name} that holds the measurements"
             )
-        unit = self._output(where, table.output).unit
+        unit = self._unit(where, table)
         for column in columns:
             self._same_unit(f"{where}.y", sheet, column, unit, f"output {table.output}")
         y = np.array([[self._numbers(f"{where}.y", sheet, column, missing=True)[row]] for column in columns])
@@ -172,7 +185,7 @@ class Builder:
         mine = None if sd is None else sd[row : row + 1]
         observed = Observed(self._observable(where, table, None), 1, None, conditions)
         noise = self.noises.build(where, table.noise, mine, observed, required=True)
-        return Observation(observed.observable, y, noise, None, table.label or table.output, table.group)
+        return Observation(observed.observable, y, noise, None, named(table), table.group)
 
     def _predict(self, where: str, table: PredictTable) -> Series:
         """Build experiments nobody has done, with the data to be shown beside them."""
@@ -216,7 +229,7 @@ class Builder:
             observed = Observed(self._observable(place, o, coord), m, coord, conditions)
             noise = self.noises.build(place, o.noise, known, observed, required=required)
             y = np.full(m, np.nan)
-            found.append(Observation(observed.observable, y, noise, coord, o.label or o.output))
+            found.append(Observation(observed.observable, y, noise, coord, named(o)))
         return tuple(found)
 
     def _expected(self, where: str, table: ObserveTable, m: int) -> Array | None:
@@ -276,7 +289,7 @@ class Builder:
     def _observation(
         self, where: str, table: ObserveTable, synthetic: bool, conditions: Inputs
     ) -> Observation:
-        label = table.label or table.output
+        label = named(table)
         if synthetic:
             coord = None if table.how in SCALARS else self._times(where, table)
             y = np.full(1 if coord is None else len(coord), np.nan)
@@ -287,7 +300,7 @@ class Builder:
             raise self.fail(f"{where}.data", "missing; name the CSV file that holds the measurements")
         sheet = self._sheet(f"{where}.data", table.data)
         columns = [table.y] if isinstance(table.y, str) else table.y or [table.output]
-        unit = self._output(where, table.output).unit
+        unit = self._unit(where, table)
         for column in columns:
             self._same_unit(f"{where}.y", sheet, column, unit, f"output {table.output}")
         y = np.array([self._numbers(f"{where}.y", sheet, column, missing=True) for column in columns])
@@ -334,7 +347,7 @@ class Builder:
                 return load_custom(table.how, self.raw.base, tuple(self.simulator.outputs), port.unit)
         if table.how in SCALARS:
             options = {"along": table.along} if table.how == "peak_time" else {}
-            return SCALARS[table.how](table.output, unit=port.unit, **options)
+            return SCALARS[table.how](table.output, unit=self._unit(where, table), **options)
         if table.how not in SIGNALS:
             raise self.fail(
                 f"{where}.how", f'no observable "{table.how}"{nearest(table.how, [*SCALARS, *SIGNALS])}'
@@ -343,12 +356,15 @@ class Builder:
         options = {"extend": table.extend} if table.how == "at" else {}
         return SIGNALS[table.how](table.output, coord, along=table.along, unit=port.unit, **options)
 
+    def _unit(self, where: str, table: ObserveTable) -> str:
+        return str(self._output(where, table.along if table.how == "peak_time" else table.output).unit)
+
     def _known(self, where: str, table: ObserveTable, sheet: Sheet) -> Array | None:
         if table.sd is None:
             return None
         if isinstance(table.sd, str):
             sd = self._numbers(f"{where}.sd", sheet, table.sd)
-            unit = self._output(where, table.output).unit
+            unit = self._unit(where, table)
             self._same_unit(f"{where}.sd", sheet, table.sd, unit, f"output {table.output}")
         else:
             sd = np.full(len(sheet), float(table.sd))

@@ -147,7 +147,7 @@ def digits(value: float, spread: float) -> str:
     if not (math.isfinite(value) and spread > 0 and size > 0):
         return f"{value:.3g}"
     places = math.floor(math.log10(size)) - math.floor(math.log10(spread)) + 2
-    text = f"{value:.{min(max(places, 1), 6)}g}"
+    text = f"{value:.{min(max(places, 1), 15)}g}"
     head, e, power = text.partition("e")
     return f"{head}e{int(power)}" if e else head
 

@@ -21,6 +21,7 @@ from tamis.study.shapes import digits, span
 from tamis.types import Array
 
 _LIMITS = 5  # told one by one
+_FEWEST = 6.0  # independent draws by which a share can be told at all
 _NUMBERS = 3  # predicted, without a limit
 
 
@@ -36,6 +37,8 @@ class Probability:
     @property
     def text(self) -> str:
         """In per cent, with one digit of its error; near none and all a bound."""
+        if self.worth < _FEWEST:
+            return "unknown (too few independent draws to tell)"
         least = 3.0 / self.worth
         if self.value < min(least, 0.5):
             seen = f" (none of {self.none} draws)" if self.none else ""
@@ -46,6 +49,14 @@ class Probability:
             return f"{100 * self.value:.2g} %"
         places = max(0, -math.floor(math.log10(100 * self.error)))
         return f"{100 * self.value:.{places}f} ± {100 * self.error:.{places}f} %"
+
+    def record(self) -> list[float | None]:
+        """Return value and error; near none and all the error is what the draws cannot tell from them."""
+        if self.worth < _FEWEST:
+            return [None, None]
+        least = 3.0 / self.worth
+        near = self.value < least or 1 - self.value < least
+        return [self.value, _known(max(self.error, least) if near else self.error)]
 
 
 @dataclass(frozen=True)
@@ -84,8 +95,8 @@ class Decision:
             "limit": p.limit,
             "side": "below" if p.below else "above",
             "x": float(p.x[self.at]) if len(p.x) > 1 else None,
-            "model": [self.model.value, _known(self.model.error)],
-            "total": [self.total.value, _known(self.total.error)],
+            "model": self.model.record(),
+            "total": self.total.record() if has_error(p) else None,
             "draws": self.total.worth,
             "text": self.text,
         }
@@ -157,7 +168,9 @@ def _decided(panels: Sequence[Panel]) -> list[str]:
     limits = decisions(panels)
     said = [d.text for d in limits[:_LIMITS]]
     if rest := limits[_LIMITS:]:
-        said.append(f"{len(rest)} more limits are less likely to be passed than that; the report lists them.")
+        said.append(
+            f"{len(rest)} more limits are no likelier to be passed than these; the report lists them."
+        )
     numbers = [p for p in panels if p.use == "predict" and len(p.x) == 1 and not math.isfinite(p.limit)]
     said += [f"{predicted(p)}." for p in numbers[:_NUMBERS]]
     if len(numbers) > _NUMBERS:
@@ -194,7 +207,7 @@ def split_verdict(parts: Sequence[Results], found: Sequence[Worry]) -> str:
     limits.sort(key=lambda found: -found[0].total.value)
     said = [f"{name}: {d.text}" for d, name in limits[:_LIMITS]]
     if len(limits) > _LIMITS:
-        said.append(f"{len(limits) - _LIMITS} more limits are less likely to be passed than that.")
+        said.append(f"{len(limits) - _LIMITS} more limits are no likelier to be passed than these.")
     return "\n".join([_reserved(text, found), *said])
 
 
