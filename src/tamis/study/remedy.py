@@ -28,6 +28,7 @@ from tamis.surrogates.base import POINTS_PER_INPUT
 
 _AFFORDABLE = 4 * 3600.0  # seconds of one core for sampling the simulator itself
 _FEWEST_DRAWS = 400  # of a sample that is worth having
+_BESIDE = 4e-3  # seconds that a run costs beside itself: handed to a worker, recorded, weighed
 _PATIENCE = 10.0  # seconds that a first small batch may take before it is not timed at all
 _TIMED = 0.2  # seconds of a batch from which its time is that of its points
 _ROWS = (4, 1024)  # points of the first batch timed and of the last
@@ -152,14 +153,14 @@ def _direct_predictions(study: Study) -> str:
 
 
 def _run_seconds(study: Study) -> float:
-    """Return the median time of the runs of the design; infinite where none is known."""
+    """Return the median time of the runs of the design, with what each costs beside; infinite where none is known."""
     path = study.results / "runs.npz"
     if not path.is_file():
         return math.inf
     keys = [str(key) for key in load_arrays(path)["keys"].ravel()[:200]]
     with RunStore(study.runs) as store:
         known = [run.seconds for run in store.get_many(keys).values() if math.isfinite(run.seconds)]
-    return float(np.median(known)) if known else math.inf
+    return float(np.median(known)) + _BESIDE if known else math.inf
 
 
 def likelihood_seconds(study: Study) -> float:
