@@ -14,7 +14,6 @@ they find out of order they mend for themselves, and for all if nobody writes.
 
 from __future__ import annotations
 
-import os
 import warnings
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -247,10 +246,6 @@ class RunStore(Ledger):
             )
         return {key: found[key] for key in keys if key in found}
 
-    def _redone(self, row: Row) -> bool:
-        """Say whether a packed run that failed was done again, with more to tell, before a kill came."""
-        return row[0].status != "done" and paths(self.root, row[0].key)[0].exists()
-
     def sized(self) -> Iterator[tuple[Run, int]]:
         """Yield every run whose array file is there, and how many bytes it and its log take."""
         for run, place in self._each_row():
@@ -283,18 +278,6 @@ class RunStore(Ledger):
         ends = self._ask(Index.covered) or {}
         spare = {number: end - live.get(number, 0) for number, end in ends.items()}
         return {number: size for number, size in spare.items() if size > 0}
-
-    def _found(self, key: str, row: Row | None, path: Path) -> Run:
-        """Return a run that has a file of its own."""
-        size = os.stat(path).st_size
-        if row is not None and row[1].segment is None and row[1].size == size:
-            if size > SMALL or zlib.crc32(path.read_bytes()) == row[1].crc:
-                return row[0]
-            raise Damaged("its bytes are not those that were written")
-        content = path.read_bytes()
-        run = read_record(content, key)
-        self._adopt(run, Place(len(content), zlib.crc32(content)))
-        return run
 
     def _bad(self, number: int, rows: Iterable[Row]) -> list[Row]:
         """Return the runs of a segment whose array files are not what was written."""
@@ -359,6 +342,7 @@ class RunStore(Ledger):
     def _settle(self) -> None:
         """Write what was noted, and what was adopted if nobody else writes."""
         self.flush()
+        self._rows(list(self._adopted))
         if self._connect() is not None and self._adopted:
             with suppress(StudyError), self.lock():
                 pass
@@ -373,7 +357,7 @@ class RunStore(Ledger):
                 for path in paths(self.root, key)[:2]:
                     files.remove(path)
             places = {place.segment for _, place in rows.values() if place.segment is not None}
-            self._tail.take(max(segments.sizes(self.root), default=0), segments.FULL)
+            self._tail.take(max(self._ends, default=0), segments.FULL)
             for number in sorted(places | {*rewrite}):
                 self._rewrite(number, gone)
             self._change([], {}, gone)
@@ -395,6 +379,7 @@ class RunStore(Ledger):
         self._change(moved, {**ends, number: 0}, {run.key for run, _ in rows} - {run.key for run, _ in moved})
         self._ends |= ends
         self._ends.pop(number, None)
+        self._behind.discard(number)
         files.remove(path)
         files.sync_folder(path.parent)
 
