@@ -17,7 +17,7 @@ from __future__ import annotations
 import warnings
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from heapq import merge
 from pathlib import Path
 
@@ -237,13 +237,7 @@ class RunStore(Ledger):
             lost += [f"{run.key} in {segment_path(self.root, number)}: damaged" for run, _ in bad]
             gone = {run.key for run, _ in bad}
             found |= {run.key: run for run, _ in those if run.key not in gone}
-        if lost:
-            warnings.warn(
-                f"{len(lost)} array files of the run store are missing or damaged, these runs are repeated: "
-                + "; ".join(lost[:SHOWN]),
-                TamisWarning,
-                stacklevel=3,
-            )
+        _tell(lost, "these runs are repeated")
         return {key: found[key] for key in keys if key in found}
 
     def sized(self) -> Iterator[tuple[Run, int]]:
@@ -349,7 +343,9 @@ class RunStore(Ledger):
 
     def forget(self, keys: Iterable[str], rewrite: Iterable[int] = ()) -> None:
         """Remove runs: their array files and logs first, then their rows; and what does not count in some segments."""
+        lost: list[str] = []
         with self.lock(), writing(self.root):
+            self._ask(Index.verify)  # what a damaged row hides would be lost with its segment
             self._write_rows()
             gone = set(keys)
             rows = self._rows(list(gone))
@@ -359,29 +355,43 @@ class RunStore(Ledger):
             places = {place.segment for _, place in rows.values() if place.segment is not None}
             self._tail.take(max(self._ends, default=0), segments.FULL)
             for number in sorted(places | {*rewrite}):
-                self._rewrite(number, gone)
+                lost += self._rewrite(number, gone)
             self._change([], {}, gone)
+        _tell(lost, "these runs are no longer in it")
 
-    def _rewrite(self, number: int, gone: set[str]) -> None:
-        """Copy the runs of a segment that count to the end, then remove it."""
+    def _rewrite(self, number: int, gone: set[str]) -> list[str]:
+        """Copy the runs of a segment that count to the end, then remove it; say which could not be copied."""
         moved: list[Row] = []
         ends: dict[int, int] = {}
         path = segment_path(self.root, number)
         rows = self._ask(Index.packed, number) or []
-        with opened(path) as handle:
-            for run, place in rows:
+        there = path.exists()
+        with opened(path) if there else nullcontext(-1) as handle:
+            for run, place in rows if there else ():
                 content = array_bytes(handle, place)
                 if run.key not in gone and content is not None:
                     log = segments.read_log(handle, place.offset, place.log)
                     moved.append((run, self._tail.append(run.key, content, log)))
                     ends[self._tail.number] = self._tail.end
+        lost = {run.key for run, _ in rows} - {run.key for run, _ in moved}
         self._tail.sync()
-        self._change(moved, {**ends, number: 0}, {run.key for run, _ in rows} - {run.key for run, _ in moved})
+        self._change(moved, {**ends, number: 0}, lost)
         self._ends |= ends
         self._ends.pop(number, None)
         self._behind.discard(number)
-        files.remove(path)
-        files.sync_folder(path.parent)
+        if there:
+            files.remove(path)
+            files.sync_folder(path.parent)
+        return [f"{key} in {path}: {'damaged' if there else 'missing'}" for key in sorted(lost - gone)]
+
+
+def _tell(lost: Sequence[str], so: str) -> None:
+    if lost:
+        warnings.warn(
+            f"{len(lost)} array files of the run store are missing or damaged, {so}: {'; '.join(lost[:SHOWN])}",
+            TamisWarning,
+            stacklevel=4,
+        )
 
 
 def _missing(path: Path) -> Path:
