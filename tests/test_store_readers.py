@@ -82,10 +82,15 @@ def test_what_a_full_disk_kept_from_the_index_does_not_replace_what_came_after(t
     first.add(make(1), {"z": Z})
     db = first._index._db
     db.execute(f"PRAGMA max_page_count = {db.execute('PRAGMA page_count').fetchone()[0]}")
-    many = [Run(**{**vars(make(i, "failed")), "error": "x" * 3000}) for i in (2, 3)]
-    with pytest.raises(StudyError, match="full"), first.lock():
-        for run in many:
-            first.record(run, first.put(run.key, array_file(run, {})))
+
+    def fail_twice():
+        with first.lock():
+            for i in (2, 3):
+                run = Run(**{**vars(make(i, "failed")), "error": "x" * 3000})
+                first.record(run, first.put(run.key, array_file(run, {})))
+
+    with pytest.raises(StudyError, match="full"):
+        fail_twice()
     with RunStore(tmp_path) as second:
         second.add(make(2), {"z": Z})
     db.execute("PRAGMA max_page_count = 1000")
