@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import os
+import socket
+import sqlite3
+
 import numpy as np
 import pytest
 
-from tamis.errors import StudyError
+from tamis.errors import StudyError, TamisWarning
+from tamis.index import SUM
+from tamis.locks import LOCK, held, released, seized
 from tamis.segments import segment_path
-from tamis.store import Run, RunStore, array_file, paths
+from tamis.store import INDEX, Run, RunStore, array_file, paths
 
 Z = np.linspace(0.0, 1.0, 7)
 LONG = np.linspace(0.0, 1.0, 20_000)  # too large to be packed
@@ -97,3 +105,61 @@ def test_what_a_full_disk_kept_from_the_index_does_not_replace_what_came_after(t
     first.close()
     with RunStore(tmp_path) as store:
         assert store.get(make(2).key) == make(2) and store.counts() == {"done": 2, "failed": 1}
+
+
+# --- is there a writer?
+
+
+def damaged_row(root) -> None:
+    """Let a row be wrong in a way that only looking at all rows finds, with no sum of the file to find it."""
+    with RunStore(root) as store:
+        for i in range(3):
+            store.add(make(i), {"z": Z})
+    (root / SUM).unlink()
+    with sqlite3.connect(root / INDEX) as db:
+        db.execute("UPDATE runs SET status = 'fone' WHERE key = ?", (make(1).key,))
+    db.close()
+
+
+@pytest.mark.parametrize(
+    "who", ["12345 on a-node-that-is-no-more", f"{os.getppid()} on {socket.gethostname()}"]
+)
+def test_the_name_a_dead_writer_left_keeps_nobody_from_looking(tmp_path, who):
+    damaged_row(tmp_path)
+    (tmp_path / LOCK).write_text(f"{who}\n")
+    with RunStore(tmp_path) as store, pytest.warns(TamisWarning, match="2 of its rows are sound"):
+        assert store.counts() == {"done": 3}
+
+
+def test_a_reader_who_trusted_a_writer_looks_when_he_is_gone(tmp_path):
+    damaged_row(tmp_path)
+    with RunStore(tmp_path) as reader:
+        handle = seized(tmp_path)
+        assert held(tmp_path) and reader.counts() == {"done": 2, "fone": 1}
+        released(handle)
+        assert not held(tmp_path)
+        with pytest.warns(TamisWarning, match="2 of its rows are sound"):
+            assert reader.counts() == {"done": 3}
+
+
+def test_where_the_disk_knows_no_locks_the_name_is_believed(tmp_path, monkeypatch):
+    def none(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    assert not held(tmp_path)
+    monkeypatch.setattr("tamis.locks.fcntl.flock", none)
+    (tmp_path / LOCK).write_text(f"{os.getpid()} on {socket.gethostname()}\n")
+    assert held(tmp_path)
+    (tmp_path / LOCK).write_text("")
+    assert not held(tmp_path)
+
+
+def test_a_reader_who_asks_for_the_writer_at_that_instant_keeps_none_out(tmp_path, monkeypatch):
+    released(seized(tmp_path))
+    asking = os.open(tmp_path / LOCK, os.O_RDONLY)
+    fcntl.flock(asking, fcntl.LOCK_SH)
+    monkeypatch.setattr("tamis.locks.time.sleep", lambda _: fcntl.flock(asking, fcntl.LOCK_UN))
+    try:
+        released(seized(tmp_path))
+    finally:
+        os.close(asking)
