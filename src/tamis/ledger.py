@@ -77,9 +77,8 @@ class Ledger:
             return
         covered = self._ask(Index.covered) or {}
         sizes = segments.sizes(self.root)
-        self._ends |= dict.fromkeys(
-            covered.keys() - sizes.keys(), segments.FULL
-        )  # lost: no other takes its number
+        lost = covered.keys() - sizes.keys()
+        self._ends |= dict.fromkeys(lost, segments.FULL)  # no other takes their numbers
         for number, size in sizes.items():
             known = max(covered.get(number, 0), self._ends.get(number, 0))
             if size < known:

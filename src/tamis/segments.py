@@ -31,9 +31,7 @@ FULL = 2**25  # bytes of a segment that takes no more runs
 _BLOCK = 512
 _NAME = re.compile(rb"([0-9a-f]{32})\.(npz|log)\0*")
 _MAGIC = b"ustar\x0000"
-_END = struct.Struct(
-    "<4s8xII2x"
-)  # of a zip file without a comment: size and place of the directory before it
+_END = struct.Struct("<4s8xII2x")  # of a zip file: size and place of the directory before it
 
 
 class Place(NamedTuple):
