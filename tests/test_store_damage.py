@@ -17,6 +17,7 @@ from tamis.index import SUM
 from tamis.keys import digest
 from tamis.segments import segment_path, sizes, walk
 from tamis.store import INDEX, Run, RunStore, array_file, paths
+from tamis.stores import merge
 from tests.shelf import first_format, spots
 
 SEGMENT = "segments/000001.tar"
@@ -218,6 +219,75 @@ def test_a_header_in_a_segment_that_is_damaged_costs_nothing(sound, tmp_path):
         RunStore(root) as store,
     ):
         assert set(store.recover(list(ALL))) == set(ALL)
+
+
+@pytest.mark.parametrize("those", [[49], [48, 49], [7, 8], [0, 20, 21, 22]])
+@pytest.mark.parametrize("logs", [False, True])
+def test_headers_that_are_damaged_side_by_side_or_at_the_end_cost_nothing_without_an_index(
+    sound, tmp_path, those, logs
+):
+    """Whole array files are found, told by nobody, and not cut off by the next writer; at most logs are lost."""
+    root = tmp_path / "runs"
+    shutil.copytree(sound, root)
+    for i in those:
+        flip(root / SEGMENT, spots(sound)[KEYS[i]].offset - 512, 1)
+        if logs:
+            flip(root / SEGMENT, spots(sound)[KEYS[i]].offset - 3 * 512, 1)  # that of its log
+    (root / INDEX).unlink()
+    with pytest.warns(TamisWarning, match="52 runs were read from their array files") as told:
+        assert RunStore(root).counts() == COUNTS
+    assert (f"{SEGMENT}, byte" in str(told[0].message)) == logs
+    with RunStore(root) as store:
+        store.add(make(201), {"z": LONG[:10]})
+    assert (root / SEGMENT).stat().st_size > (sound / SEGMENT).stat().st_size
+    found, told = looked_at(root)
+    as_it_was({**found, "listed": {key: found["listed"][key] for key in ALL}}, ["durations are lost"])
+    assert set(found["there"]) == set(ALL) and len(found["arrays"]) == COUNTS["done"] and told == []
+
+
+@pytest.mark.parametrize("i", [7, 49])
+def test_a_sound_row_is_kept_whatever_became_of_the_header(sound, tmp_path, i):
+    root = tmp_path / "runs"
+    shutil.copytree(sound, root)
+    spots(root)[KEYS[i]].flip(-512)
+    with sqlite3.connect(root / INDEX) as db:
+        db.execute("UPDATE runs SET status = 'failed' WHERE key = ?", (KEYS[3],))
+    db.close()
+    with RunStore(root) as store:
+        with pytest.warns(TamisWarning, match="51 of its rows are sound, 1 runs were read"):
+            assert store.counts() == COUNTS
+        assert store.get(KEYS[i]) == RUNS[i] and store.log(KEYS[i]) == f"log of {KEYS[i]}"
+
+
+def test_padding_that_is_cut_off_costs_nothing_while_there_is_a_row(sound, tmp_path):
+    root = tmp_path / "runs"
+    shutil.copytree(sound, root)
+    end = walk(sound / SEGMENT)[0][-1]
+    os.truncate(root / SEGMENT, end.offset + end.size)
+    flip(root / INDEX, 5000, 1)
+    with RunStore(root) as store:
+        with pytest.warns(TamisWarning, match="was rebuilt"):
+            assert store.counts() == COUNTS
+        store.add(make(201), {"z": LONG[:10]})
+    with RunStore(root) as store:
+        assert set(store.recover([*ALL, make(201).key])) == {*ALL, make(201).key}
+
+
+def test_joining_takes_a_run_whose_header_is_damaged_and_tells_what_it_cannot_take(sound, tmp_path):
+    root = tmp_path / "runs"
+    shutil.copytree(sound, root)
+    for i in (7, 20, 21, 49):
+        flip(root / SEGMENT, spots(sound)[KEYS[i]].offset - 512, 1)
+    with RunStore(tmp_path / "into") as store:
+        done = merge(store, root)
+        assert (done.copied, done.damaged) == (52, ()) and store.counts() == COUNTS
+        np.testing.assert_array_equal(store.outputs(KEYS[7])["z"], outputs(RUNS[7])["z"])
+        assert store.content(KEYS[7]) == RunStore(sound).content(KEYS[7])
+    flip(root / SEGMENT, spots(sound)[KEYS[20]].offset + 60, 1)
+    with RunStore(tmp_path / "other") as store:
+        done = merge(store, root)
+        assert done.copied == 51 and len(done.damaged) == 1
+        assert f"{SEGMENT}, byte {spots(sound)[KEYS[20]].offset}" in done.damaged[0]
 
 
 @pytest.mark.parametrize("kept", [0, 100, 511, 512, 1000, 1500, 4096])

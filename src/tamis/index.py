@@ -204,7 +204,9 @@ class Index:
                 sealed = _sealed(self.path)
                 if sealed is False:
                     raise Unsound("the sum of its file is wrong")
-                if sealed is None and not self._busy():
+                if sealed is None and self._busy():
+                    return  # to be looked at when he is gone
+                if sealed is None:
                     if self._db.execute("PRAGMA integrity_check(1)").fetchone() != (b"ok",):
                         raise Unsound("its pages are damaged")
                     if not all(map(_sound, self._db.execute(f"SELECT {_COLUMNS} FROM runs"))):

@@ -8,8 +8,10 @@ made anew, in the same call that found it so.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import warnings
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,9 +21,9 @@ from tamis import files, segments
 from tamis.errors import StudyError, TamisWarning
 from tamis.index import FORMAT, INDEX, Index, Newer, Row, Unsound, replace_file
 from tamis.locks import held, released, seized
-from tamis.records import Damaged, Run
+from tamis.records import Damaged, Run, read_record
 from tamis.repair import later, read_member, refill
-from tamis.segments import Member, Place, Tail, opened, segment_path
+from tamis.segments import SMALL, Member, Place, Tail, opened, segment_path
 
 SHOWN = 5  # damaged files that are named
 Answer = TypeVar("Answer")
@@ -74,10 +76,10 @@ class Ledger:
         if self._connect() is None:
             return
         covered = self._ask(Index.covered) or {}
-        if self._handle is not None:
-            self._noted = {**self._adopted, **self._noted}
-            self._adopted = {}
-        for number, size in segments.sizes(self.root).items():
+        sizes = segments.sizes(self.root)
+        lost = covered.keys() - sizes.keys()
+        self._ends |= dict.fromkeys(lost, segments.FULL)  # no other takes their numbers
+        for number, size in sizes.items():
             known = max(covered.get(number, 0), self._ends.get(number, 0))
             if size < known:
                 self._ends[number] = segments.FULL  # it was cut short: nothing more is written there
@@ -88,11 +90,48 @@ class Ledger:
             else:
                 self._ends[number] = size
 
+    def _look_again(self) -> None:
+        """Find anew what the index lacks: since it was last looked for, others may have written."""
+        own = [key for key, (_, place) in self._adopted.items() if place.segment is None]
+        left = {key: row for key, row in self._noted.items() if row[1].segment is not None}  # of a full disk
+        for outdated in (self._adopted, self._behind, self._ends):
+            outdated.clear()
+        self._noted = {key: row for key, row in self._noted.items() if key not in left}
+        self._connect(create=True)
+        self._look()
+        for key, row in left.items():
+            if key in self._noted and self._noted[key][1] == row[1]:
+                self._noted[key] = row  # the same, and how long it took
+        rows = self._rows(own)
+        for key in own:
+            known = rows.get(key)
+            if known is None or known[1].segment is None or self._redone(known):
+                with suppress(FileNotFoundError, Damaged):
+                    self._found(key, known, paths(self.root, key)[0])
+
+    def _redone(self, row: Row) -> bool:
+        """Say whether a packed run that failed was done again, with more to tell, before a kill came."""
+        return row[0].status != "done" and paths(self.root, row[0].key)[0].exists()
+
+    def _found(self, key: str, row: Row | None, path: Path) -> Run:
+        """Return a run that has a file of its own."""
+        size = os.stat(path).st_size
+        if row is not None and row[1].segment is None and row[1].size == size:
+            if size > SMALL or zlib.crc32(path.read_bytes()) == row[1].crc:
+                return row[0]
+            raise Damaged("its bytes are not those that were written")
+        content = path.read_bytes()
+        run = read_record(content, key)
+        self._adopt(run, Place(len(content), zlib.crc32(content)))
+        return run
+
     def _take_in(self, number: int, members: Iterable[Member]) -> None:
-        rows = self._rows([member.key for member in members])
+        rows = self._rows([member.key for member in members if member.key])
         for member in members:
             with suppress(Damaged):  # what was not synced may be anything
                 run, place = read_member(self.root, number, member)
+                if not member.key:
+                    rows |= self._rows([run.key])
                 if later(place, rows.get(run.key)):
                     self._adopt(run, place)
                     rows[run.key] = run, place
@@ -128,13 +167,13 @@ class Ledger:
         with self._locked():
             if self._index is not None and self._index.path is None:
                 self._let_go()  # mended for ourselves; now for all
-            self._connect(create=True)
             if outermost:
-                self._ends.clear()
-                self._look()
+                self._look_again()
                 last = max(self._ends, default=0)
                 with writing(self.root):
                     self._tail.take(last, self._ends.get(last, 0))
+            else:
+                self._connect(create=True)
             yield
 
     @contextmanager
@@ -167,7 +206,11 @@ class Ledger:
             released(handle)
 
     def _rows(self, keys: Sequence[str]) -> dict[str, Row]:
-        found = self._ask(Index.find, keys) or {}
+        found = (self._ask(Index.find, keys) or {}) if keys else {}
+        for key in found.keys() & self._adopted.keys():
+            place = self._adopted[key][1]
+            if place.segment is not None and not later(place, found[key]):
+                del self._adopted[key]  # the index has it by now, or what came after it
         for more in (self._adopted, self._noted):
             found.update({key: more[key] for key in keys if key in more} if more else {})
         return found

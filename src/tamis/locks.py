@@ -1,6 +1,8 @@
 """One writer at a time: a lock on a folder that the system releases when its holder dies.
 
-The lock file says who holds it, for the message that a second writer gets. Only those who may write the folder may
+The lock file says who holds it, for the message that a second writer gets; whether anybody does, only the system
+knows: a killed writer leaves his name. To ask it is to share the lock for an instant, so a writer who is refused
+tries again before he believes it. Only those who may write the folder may
 open it: whoever can open a file can lock it, and keep others out for as long as he likes.
 """
 
@@ -10,10 +12,13 @@ import fcntl
 import os
 import socket
 import stat
+import time
 from contextlib import suppress
 from pathlib import Path
 
 LOCK = ".lock"
+_TRIES = 5
+_PAUSE = 0.01  # seconds between two; who asks has the lock for a thousandth of that
 
 
 def seized(root: Path) -> int:
@@ -25,11 +30,15 @@ def seized(root: Path) -> int:
         if new:
             writers = root.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH)
             os.fchmod(handle, 0o600 | writers | writers << 1)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            said = os.pread(handle, 200, 0).decode(errors="replace").strip()
-            raise BlockingIOError(f"process {said}" if _alive(said) else "another process") from None
+        for left in reversed(range(_TRIES)):
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                said = _said(handle)
+                if not left:
+                    raise BlockingIOError(f"process {said}" if _alive(said) else "another process") from None
+            time.sleep(_PAUSE)
         os.ftruncate(handle, 0)
         os.pwrite(handle, f"{os.getpid()} on {socket.gethostname()}\n".encode(), 0)
     except BaseException:
@@ -47,10 +56,25 @@ def released(handle: int) -> None:
 
 
 def held(root: Path) -> bool:
-    """Say whether somebody seems to hold a folder's lock, without touching it."""
-    with suppress(OSError):
-        return _alive((root / LOCK).read_text(errors="replace").strip())
-    return False
+    """Say whether somebody holds a folder's lock; no if we may not ask."""
+    try:
+        handle = os.open(root / LOCK, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.flock(handle, fcntl.LOCK_UN)  # as in `released`
+        return False
+    except BlockingIOError:
+        return True
+    except OSError:  # a disk without locks
+        return _alive(_said(handle))
+    finally:
+        os.close(handle)
+
+
+def _said(handle: int) -> str:
+    return os.pread(handle, 200, 0).decode(errors="replace").strip()
 
 
 def _alive(said: str) -> bool:

@@ -18,10 +18,9 @@ from pathlib import Path
 from tamis import files
 from tamis.index import Index, Row, first_seconds, salvaged
 from tamis.records import Damaged, Run, read_record
-from tamis.segments import Member, Place, opened, segment_path, sizes, walk
+from tamis.segments import Member, Place, array_bytes, opened, padded, segment_path, sizes, walk
 
 _MANY = 2000  # rows that are written together
-_END = b"PK\x05\x06"  # of a zip file: 22 bytes where it has no comment
 
 
 @dataclass
@@ -60,6 +59,8 @@ def refill(root: Path, old: Path, new: Index | Path) -> Refilled:
         if _in_place(root, packed, run, place):
             note(run, place)
             done.kept += 1
+            if place.segment is not None:  # its header may be damaged, and nobody may cut it off
+                ends[place.segment] = max(ends[place.segment], place.offset + padded(place.size))
     flush()
     for path in sorted(root.glob("??/*.npz")):
         row = index.find([path.stem]).get(path.stem)
@@ -97,10 +98,14 @@ def _in_place(root: Path, packed: Mapping[int, dict[int, Member]], run: Run, pla
         with suppress(OSError, ValueError):
             return (root / run.key[:2] / f"{run.key}.npz").stat().st_size == place.size
         return False
-    members = packed.get(place.segment, {})
-    if members.get(place.offset) != Member(run.key, place.offset, place.size, place.log):
+    members = packed.get(place.segment)
+    if members is None:
         return False
-    del members[place.offset]
+    if members.get(place.offset) != Member(run.key, place.offset, place.size, place.log):
+        with opened(segment_path(root, place.segment)) as handle:
+            if array_bytes(handle, place) is None:
+                return False
+    members.pop(place.offset, None)
     return True
 
 
@@ -118,8 +123,6 @@ def read_member(root: Path, number: int, member: Member) -> Row:
     """Read a run from a segment, with nothing to go by but itself; `Damaged` if that is not enough."""
     with opened(segment_path(root, number)) as handle:
         content = os.pread(handle, member.size, member.offset)
-    if not member.key:  # its header is damaged; the rest may not be
-        content = content[: content.rfind(_END) + 22]
     run = read_record(content, member.key or None)
     return run, Place(len(content), zlib.crc32(content), number, member.offset, member.log)
 

@@ -7,14 +7,15 @@ comes twice counts where it comes last, as it does for ``tar xf``.
 
 Why nothing more: a header is worth exactly one name and one size, so `header` can be compared byte by byte, and
 that finds the end of what was written whole. After a kill or a power cut the end may hold half a member; whoever writes
-next cuts it off. A bad header in the middle is damage: the walk goes on at the next good one, and what lies between
-is tried as an array file, which knows its own key.
+next cuts it off. A bad header is damage: the walk goes on at the next good one, and the array files that lie
+between, or after the last good one, are found by how a zip file ends. Each knows its own key.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import struct
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -30,6 +31,7 @@ FULL = 2**25  # bytes of a segment that takes no more runs
 _BLOCK = 512
 _NAME = re.compile(rb"([0-9a-f]{32})\.(npz|log)\0*")
 _MAGIC = b"ustar\x0000"
+_END = struct.Struct("<4s8xII2x")  # of a zip file: size and place of the directory before it
 
 
 class Place(NamedTuple):
@@ -83,19 +85,20 @@ def header(name: str, size: int) -> bytes:
     return start + b"%011o\0" % 0 + b"%06o\0 " % total + rest
 
 
-def _padded(size: int) -> int:
+def padded(size: int) -> int:
+    """Return how many bytes so many take in a segment."""
     return -(-size // _BLOCK) * _BLOCK
 
 
 def _member(name: str, content: bytes) -> bytes:
-    return header(name, len(content)) + content.ljust(_padded(len(content)), b"\0")
+    return header(name, len(content)) + content.ljust(padded(len(content)), b"\0")
 
 
 @dataclass(frozen=True)
 class Member:
     """A run found in a segment: its key, where its array file begins, its size, and that of its log before it.
 
-    Without a key it is damaged, and reaches to where the next good one begins.
+    Without a key its header is damaged: it is an array file that must say its key itself, or no array file at all.
     """
 
     key: str
@@ -115,19 +118,23 @@ def walk(path: Path, start: int = 0) -> tuple[list[Member], int]:
             key, kind, size = _named(os.pread(handle, _BLOCK, place))
             if not key:
                 after = _next(handle, place + _BLOCK, end)
+                pieces, whole = _between(handle, place, end if after is None else after)
+                found += pieces
                 if after is None:
+                    good = whole or good
                     break
-                found.append(Member("", place + _BLOCK, after - place - _BLOCK))
+                if whole < after:
+                    found.append(Member("", (whole or place) + _BLOCK, after - (whole or place) - _BLOCK))
                 good, place, log = after, after, None
                 continue
-            if place + _BLOCK + _padded(size) > end:
+            if place + _BLOCK + padded(size) > end:
                 break
             if kind == "npz":
                 said = log[1] if log and log[0] == key else 0
                 found.append(Member(key, place + _BLOCK, size, said))
-                good = place + _BLOCK + _padded(size)
+                good = place + _BLOCK + padded(size)
             log = (key, size) if kind == "log" else None
-            place += _BLOCK + _padded(size)
+            place += _BLOCK + padded(size)
     return found, good
 
 
@@ -154,6 +161,28 @@ def _next(handle: int, place: int, end: int) -> int | None:
     return None
 
 
+def _between(handle: int, place: int, end: int) -> tuple[list[Member], int]:
+    """Return the array files after a bad header, what lies before each of them, and where the last ends, else 0."""
+    found: list[Member] = []
+    content = os.pread(handle, end - place, place)
+    last, at = 0, content.find(b"PK\5\6")
+    while 0 <= at <= len(content) - _END.size:
+        _, size, before = _END.unpack_from(content, at)
+        begin, stop = at - size - before, at + _END.size
+        if (
+            begin >= last + _BLOCK
+            and begin % _BLOCK == 0
+            and content.startswith(b"PK\3\4", begin)
+            and padded(stop) <= len(content)
+        ):
+            if begin > last + _BLOCK:
+                found.append(Member("", place + last + _BLOCK, begin - last - 2 * _BLOCK))
+            found.append(Member("", place + begin, stop - begin))
+            last = padded(stop)
+        at = content.find(b"PK\5\6", at + 1)
+    return found, place + last if last else 0
+
+
 @contextmanager
 def opened(path: Path) -> Iterator[int]:
     """Open a file for reading."""
@@ -172,7 +201,7 @@ def array_bytes(handle: int, place: Place) -> bytes | None:
 
 def read_log(handle: int, offset: int, size: int) -> bytes:
     """Read the log that lies before the array file at a place of a segment."""
-    return os.pread(handle, size, offset - _BLOCK - _padded(size)) if size else b""
+    return os.pread(handle, size, offset - _BLOCK - padded(size)) if size else b""
 
 
 class Tail:
@@ -218,7 +247,7 @@ class Tail:
                 files.cut(self._handle, self.end)
             raise
         self.end += len(piece)
-        offset = self.end - _padded(len(content))
+        offset = self.end - padded(len(content))
         return Place(len(content), zlib.crc32(content), self.number, offset, len(log))
 
     def sync(self) -> None:

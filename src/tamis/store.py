@@ -14,11 +14,10 @@ they find out of order they mend for themselves, and for all if nobody writes.
 
 from __future__ import annotations
 
-import os
 import warnings
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from heapq import merge
 from pathlib import Path
 
@@ -238,18 +237,8 @@ class RunStore(Ledger):
             lost += [f"{run.key} in {segment_path(self.root, number)}: damaged" for run, _ in bad]
             gone = {run.key for run, _ in bad}
             found |= {run.key: run for run, _ in those if run.key not in gone}
-        if lost:
-            warnings.warn(
-                f"{len(lost)} array files of the run store are missing or damaged, these runs are repeated: "
-                + "; ".join(lost[:SHOWN]),
-                TamisWarning,
-                stacklevel=3,
-            )
+        _tell(lost, "these runs are repeated")
         return {key: found[key] for key in keys if key in found}
-
-    def _redone(self, row: Row) -> bool:
-        """Say whether a packed run that failed was done again, with more to tell, before a kill came."""
-        return row[0].status != "done" and paths(self.root, row[0].key)[0].exists()
 
     def sized(self) -> Iterator[tuple[Run, int]]:
         """Yield every run whose array file is there, and how many bytes it and its log take."""
@@ -283,18 +272,6 @@ class RunStore(Ledger):
         ends = self._ask(Index.covered) or {}
         spare = {number: end - live.get(number, 0) for number, end in ends.items()}
         return {number: size for number, size in spare.items() if size > 0}
-
-    def _found(self, key: str, row: Row | None, path: Path) -> Run:
-        """Return a run that has a file of its own."""
-        size = os.stat(path).st_size
-        if row is not None and row[1].segment is None and row[1].size == size:
-            if size > SMALL or zlib.crc32(path.read_bytes()) == row[1].crc:
-                return row[0]
-            raise Damaged("its bytes are not those that were written")
-        content = path.read_bytes()
-        run = read_record(content, key)
-        self._adopt(run, Place(len(content), zlib.crc32(content)))
-        return run
 
     def _bad(self, number: int, rows: Iterable[Row]) -> list[Row]:
         """Return the runs of a segment whose array files are not what was written."""
@@ -359,13 +336,16 @@ class RunStore(Ledger):
     def _settle(self) -> None:
         """Write what was noted, and what was adopted if nobody else writes."""
         self.flush()
+        self._rows(list(self._adopted))
         if self._connect() is not None and self._adopted:
             with suppress(StudyError), self.lock():
                 pass
 
     def forget(self, keys: Iterable[str], rewrite: Iterable[int] = ()) -> None:
         """Remove runs: their array files and logs first, then their rows; and what does not count in some segments."""
+        lost: list[str] = []
         with self.lock(), writing(self.root):
+            self._ask(Index.verify)  # what a damaged row hides would be lost with its segment
             self._write_rows()
             gone = set(keys)
             rows = self._rows(list(gone))
@@ -373,30 +353,45 @@ class RunStore(Ledger):
                 for path in paths(self.root, key)[:2]:
                     files.remove(path)
             places = {place.segment for _, place in rows.values() if place.segment is not None}
-            self._tail.take(max(segments.sizes(self.root), default=0), segments.FULL)
+            self._tail.take(max(self._ends, default=0), segments.FULL)
             for number in sorted(places | {*rewrite}):
-                self._rewrite(number, gone)
+                lost += self._rewrite(number, gone)
             self._change([], {}, gone)
+        _tell(lost, "these runs are no longer in it")
 
-    def _rewrite(self, number: int, gone: set[str]) -> None:
-        """Copy the runs of a segment that count to the end, then remove it."""
+    def _rewrite(self, number: int, gone: set[str]) -> list[str]:
+        """Copy the runs of a segment that count to the end, then remove it; say which could not be copied."""
         moved: list[Row] = []
         ends: dict[int, int] = {}
         path = segment_path(self.root, number)
         rows = self._ask(Index.packed, number) or []
-        with opened(path) as handle:
-            for run, place in rows:
+        there = path.exists()
+        with opened(path) if there else nullcontext(-1) as handle:
+            for run, place in rows if there else ():
                 content = array_bytes(handle, place)
                 if run.key not in gone and content is not None:
                     log = segments.read_log(handle, place.offset, place.log)
                     moved.append((run, self._tail.append(run.key, content, log)))
                     ends[self._tail.number] = self._tail.end
+        lost = {run.key for run, _ in rows} - {run.key for run, _ in moved}
         self._tail.sync()
-        self._change(moved, {**ends, number: 0}, {run.key for run, _ in rows} - {run.key for run, _ in moved})
+        self._change(moved, {**ends, number: 0}, lost)
         self._ends |= ends
         self._ends.pop(number, None)
-        files.remove(path)
-        files.sync_folder(path.parent)
+        self._behind.discard(number)
+        if there:
+            files.remove(path)
+            files.sync_folder(path.parent)
+        return [f"{key} in {path}: {'damaged' if there else 'missing'}" for key in sorted(lost - gone)]
+
+
+def _tell(lost: Sequence[str], so: str) -> None:
+    if lost:
+        warnings.warn(
+            f"{len(lost)} array files of the run store are missing or damaged, {so}: {'; '.join(lost[:SHOWN])}",
+            TamisWarning,
+            stacklevel=4,
+        )
 
 
 def _missing(path: Path) -> Path:

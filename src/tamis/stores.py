@@ -21,6 +21,7 @@ from tamis.archive import KEY, alike, counted, export, import_runs
 from tamis.errors import StudyError
 from tamis.index import FORMAT, INDEX, Newer, seconds_of
 from tamis.locks import alive
+from tamis.repair import read_member
 from tamis.segments import Member, opened, read_log, segment_path, sizes, walk
 from tamis.store import Damaged, Run, RunStore, Status, read_arrays, read_record, writing
 from tamis.study.reader import Raw, read
@@ -160,9 +161,9 @@ def merge(into: RunStore, source: Path) -> Merged:
         raise StudyError(
             f'run store "{source}" has format {error}, this tamis {FORMAT}; install a newer one'
         ) from None
-    found = _array_files(source)
+    found, damaged = _array_files(source)
     copied, replaced, known = 0, 0, 0
-    conflicts, damaged = [], []
+    conflicts = []
     with into.lock():
         for keys in batched(found, _MANY):
             ours = into.recover(keys)
@@ -210,13 +211,23 @@ class _Source:
             return read_log(handle, self.member.offset, self.member.log)
 
 
-def _array_files(root: Path) -> dict[str, _Source]:
-    """Return where the array files of a store are: of several with one key its own file, else the last one."""
+def _array_files(root: Path) -> tuple[dict[str, _Source], list[str]]:
+    """Return where the array files of a store are, of several with one key its own file, else the last one.
+
+    And which have a damaged header and cannot say themselves whose they are.
+    """
     found: dict[str, _Source] = {}
+    damaged = []
     for number in sizes(root):
         path = segment_path(root, number)
-        found |= {member.key: _Source(path, member) for member in walk(path)[0] if member.key}
-    return found | {p.stem: _Source(p) for p in sorted(root.glob("??/*.npz")) if KEY.fullmatch(p.stem)}
+        for member in walk(path)[0]:
+            try:
+                key = member.key or read_member(root, number, member)[0].key
+                found[key] = _Source(path, member)
+            except Damaged as error:
+                damaged.append(f"{path}, byte {member.offset}: {error}")
+    own = {p.stem: _Source(p) for p in sorted(root.glob("??/*.npz")) if KEY.fullmatch(p.stem)}
+    return found | own, damaged
 
 
 def _copy(into: RunStore, run: Run, content: bytes, log: bytes, seconds: Mapping[str, float]) -> None:
