@@ -39,7 +39,8 @@ _README = """\
 Runs of a simulator, written by `tamis export`.
 
 runs.csv   one row a run: key, simulator, version, status, seconds, error, inputs, scalar outputs, file
-status     done; failed: the physics said no; crashed: the program broke; timeout: it was too late; memory: it took too much
+status     done; failed: the physics said no; crashed: the program broke; timeout: it was too late;
+           memory: it took too much
 file       where the run's arrays are: a table with one column an output,
            or an .npz file (numpy.load) where their shapes differ
 columns    input:x and output:x stand for x where the name alone would not be clear

@@ -64,7 +64,7 @@ class Sampler:
         """The method and its numbers, in words."""
         return {
             "tmcmc": f"{self.n} samples (tmcmc)",
-            "metropolis": f"{self.chains} chains of {self.draws} steps, up to four times as many until they agree (metropolis)",
+            "metropolis": f"{self.chains} chains of {self.draws} steps, at most 4 times that to agree (metropolis)",
             "mct": f"{self.draws} draws of each of {self.trajectories} trajectories (mct)",
         }[self.method]
 
