@@ -16,17 +16,25 @@ runs that are few do not reach the tails of a law, where what is left out of a p
 is some combination g of further terms, whose size follows the decay of those that were found. With the coefficients
 A g of the fit to it, its error over the law is |g|^2 + |A g|^2 by orthonormality, and its error on runs left out
 follows from their leverages. Their ratio turns the one error into the other. For terms of random sign both are sums
-over the terms. Over unbounded laws it is all the same sign, as in the series of an exponential, that makes what is left
-out small at the runs and large beyond them, so there the signs continue those found as far as these agree with
-a product of signs of the inputs. The ratio is 0.6 to 1 for uniform laws, and 2 to 20 for 100 runs of functions of
-lognormal inputs.
+over the terms. The ratio is 0.6 to 1 for uniform laws.
+
+Where a law has no ends neither the runs nor such sums tell what lies beyond them, and two things are asked for.
+How loose the model is there: by how much it moves, over the law, when a tenth of the runs is left out. (This is all
+there is where a polynomial leaves an output that stays bounded.) And how the same runs fit a second story, which
+goes on differently: that w = asinh((y - c) / s) is a polynomial, of degree six at most, for a few centres c below,
+above and amid the runs, as in `tamis.surrogates.tails`, where it is said why, and why it is believed for the share
+1 - exp(-2 dl / n) of a gain of dl in log-likelihood. Here likelihoods are those of the left-out errors, with the
+Jacobian of w; the expected square of the second story about the model replaces, for this share, the error of the
+runs. Polynomials of w run away where w itself does not: w is followed half as far beyond the runs as it ranges over
+them, which for a straight one is to four or five standard deviations.
 
 A model is used only if this error is below 0.8 of the variance of the runs: it is known to a fifth or so, and a model
 that is worse than the mean must not pass. Where the mean is all there is, the mean squared error of the mean itself
 is reported, which is a Q2 below zero. (Robot arm, 100 runs, 20 designs: the models chosen err by 0.75 to 1.30 of
 the variance, and those used by no more than 1.06.)
 
-What this cannot see: a tail no run of which shows how the terms go on, and, in many dimensions, terms that
+What this cannot see: a tail of which no run shows anything (two exponentials that the polynomial fits to six digits,
+a tanh), and, in many dimensions, terms that
 a design itself cannot tell apart, in or out of a fold (with 4 of 30 inputs that matter and 100 or 200 Sobol' runs
 the error is reported at 0.6 of its size; with Latin hypercubes at between a fifth and twice).
 """
