@@ -235,7 +235,7 @@ def _warn_of_tails(errors: list[Error]) -> None:
         names = ", ".join(str(i + 1) for i in far)
         text = (
             f"Polynomial chaos of output {names} (of {len(errors)}): most of its error lies in the tails of the "
-            "inputs, where there are no runs, and is a guess from how the coefficients fall. Runs there, or an output "
+            "inputs, where there are no runs, and is a guess from how the output grows. Runs there, or an output "
             "that varies less, such as its logarithm, would tell."
         )
         warnings.warn(text, TamisWarning, stacklevel=3)
