@@ -136,6 +136,7 @@ def spoils(*, a: float = 0.0):
 """
 
 
+@pytest.mark.slow  # a process is put right alike wherever it is: tests/test_world.py
 def test_a_model_that_spoils_its_process_gives_the_bytes_of_any_number_of_workers(machines, tmp_path):
     (tmp_path / "spoils.py").write_text(SPOILS)
     model = find("spoils.py:spoils", tmp_path)

@@ -177,6 +177,7 @@ def test_what_the_surrogate_does_not_know_is_said(folder):
     assert share > 0.1 and len(told) == 1 and told[0].serious == (share > 0.5)
 
 
+@pytest.mark.slow
 def test_interrupted_trajectories_end_with_the_same_bytes(folder, monkeypatch):
     study = Study.load("study.toml")
     study.run("posterior", executor=0)

@@ -313,6 +313,8 @@ def test_a_manifest_of_former_form_is_stale(folder, capsys):
     path = folder / "results/study/manifest.json"
     manifest = json.loads(path.read_text())
     del manifest["checksum"]
+    for stage in manifest["stages"].values():
+        del stage["content"]
     entry = manifest["stages"]["posterior"]
     assert {name: part["folder"] for name, part in entry["parts"].items()} == {
         "light": "light",

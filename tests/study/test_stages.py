@@ -233,7 +233,7 @@ def interrupted(folder, sign, reached):
 @pytest.mark.parametrize(
     ("sign", "stops"),
     [
-        pytest.param(signal.SIGINT, (8, None), id="ctrl-c"),
+        pytest.param(signal.SIGINT, (8, None), id="ctrl-c", marks=pytest.mark.slow),
         pytest.param(signal.SIGKILL, (1, 8, None, None), id="kill"),
     ],
 )

@@ -241,6 +241,7 @@ def test_enrichment_stops_at_its_score_or_budget(folder, where, capsys):
     assert f"enrichment: {rounds} round{'' if rounds == 1 else 's'} done, {15 * rounds} runs" in said
 
 
+@pytest.mark.slow  # that stages go on is tested with runs and samplers
 def test_an_interrupted_enrichment_goes_on(folder):
     edit(folder, 'method = "pce"', 'method = "kriging"\nenrich = { budget = 10, batch = 5, q2 = 0.9999999 }')
     edit(folder, "n = 40", "n = 10")
