@@ -30,11 +30,7 @@ from typing import Any
 import numpy as np
 
 import tamis
-from tamis.campaign import evaluate
-from tamis.cli import main
-from tamis.keys import run_key
-from tamis.store import RunStore
-from tamis.study.reader import read, stage_hashes
+from tamis import RunStore, evaluate, run_key  # public names: `--overhead` has other versions run this file
 
 
 @tamis.simulator(outputs={"z": "m"})
@@ -78,8 +74,17 @@ def on_dask(n: int) -> dict[str, float]:
         return overhead(n, cluster)
 
 
+def main(arguments: list[str]) -> None:
+    """Call the command line."""
+    from tamis.cli.main import main
+
+    main(arguments)
+
+
 def status(n: int) -> dict[str, float]:
     """Time `tamis status` of the ball with n runs done, and under way."""
+    from tamis.study.reader import read, stage_hashes
+
     with tempfile.TemporaryDirectory() as folder:
         with redirect_stdout(StringIO()):
             main(["new", f"{folder}/ball"])
@@ -128,9 +133,9 @@ _TRUE = 50_000  # runs whose array files are their own; the others repeat the la
 
 def million(n: int) -> None:
     """Fill a store with n runs and time what is asked of it."""
-    from tamis.segments import segment_path, sizes, walk
-    from tamis.store import Files, Run, array_file
-    from tamis.stores import merge
+    from tamis.cli.stores import merge
+    from tamis.runs.segments import segment_path, sizes, walk
+    from tamis.runs.store import Files, Run, array_file
 
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "ball" / "runs"
@@ -156,7 +161,7 @@ def million(n: int) -> None:
         line(f"{n} runs packed", times)
         code = f"""
 import sys, time
-from tamis.store import RunStore
+from tamis.runs.store import RunStore
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 from campaign import megabytes
 before = megabytes()

@@ -8,8 +8,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
-from tamis.segments import segment_path, sizes, walk
-from tamis.store import INDEX, RunStore, paths
+from tamis.runs.segments import segment_path, sizes, walk
+from tamis.runs.store import INDEX, RunStore, paths
 
 
 class Spot(NamedTuple):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tamis.keys import run_key
-from tamis.store import Run, RunStore
+from tamis.runs.keys import run_key
+from tamis.runs.store import Run, RunStore
 
 STUDY = """
 tamis = 1

@@ -15,12 +15,12 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from tamis.archive import export, import_runs
-from tamis.cli import main
+from tamis.cli.main import main
 from tamis.errors import StudyError
-from tamis.keys import run_key
+from tamis.runs.archive import export, import_runs
+from tamis.runs.keys import run_key
+from tamis.runs.store import Files, Run, RunStore, failure_groups
 from tamis.simulation import Port, find
-from tamis.store import Files, Run, RunStore, failure_groups
 from tests.shelf import spots
 from tests.spring import POINTS, STUDY, run_all, write, write_study
 
@@ -218,7 +218,7 @@ def test_a_file_that_unpacks_to_more_than_a_run_may_return_is_refused_unread(fol
     np.savez_compressed(folder / "bomb.npz", t=np.zeros(40_000_000), x=np.zeros(3))
     assert (folder / "bomb.npz").stat().st_size < 400_000
     write(folder / "a.csv", "k,peak,file", "1,2,bomb.npz")
-    monkeypatch.setattr("tamis.records._read_array", lambda *_: pytest.fail("it was read"))
+    monkeypatch.setattr("tamis.runs.records._read_array", lambda *_: pytest.fail("it was read"))
     with pytest.raises(
         StudyError, match=r"row 2: bomb.npz: its arrays take 320 MB, more than the 256 MB allowed"
     ):

@@ -14,10 +14,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tamis.campaign import evaluate, failures, observe, points
 from tamis.errors import SimulationError, StudyError, TamisWarning
+from tamis.runs.campaign import evaluate, failures, observe, points
+from tamis.runs.store import RunStore
 from tamis.simulation import Port, find
-from tamis.store import RunStore
 from tests.shelf import contents, spots
 
 MODELS = Path(__file__).parent / "models"

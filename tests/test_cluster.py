@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pytest
 
-import tamis.campaign
-import tamis.cluster
-from tamis.campaign import check_repeatable, evaluate
-from tamis.cluster import Cluster
+import tamis.runs.campaign
+import tamis.runs.cluster
 from tamis.errors import StudyError
+from tamis.runs.campaign import check_repeatable, evaluate
+from tamis.runs.cluster import Cluster
+from tamis.runs.store import RunStore
 from tamis.simulation import find
-from tamis.store import RunStore
 from tests.shelf import contents
 from tests.test_interrupt import until
 from tests.test_worker import marked
@@ -263,8 +263,10 @@ def test_no_scheduler_is_said_at_once():
 
 
 def test_a_worker_that_differs_is_refused_before_any_run(machines, tmp_path, monkeypatch):
-    honest = tamis.cluster.describe
-    monkeypatch.setattr(tamis.cluster, "describe", lambda simulator: {**honest(simulator), "numpy": "1.0"})
+    honest = tamis.runs.cluster.describe
+    monkeypatch.setattr(
+        tamis.runs.cluster, "describe", lambda simulator: {**honest(simulator), "numpy": "1.0"}
+    )
     store = RunStore(tmp_path / "runs")
     with connected(machines) as cluster, pytest.raises(StudyError, match=r"worker tcp.* has numpy .*1\.0"):
         evaluate(LINE, [{}], store, executor=cluster)
@@ -273,7 +275,7 @@ def test_a_worker_that_differs_is_refused_before_any_run(machines, tmp_path, mon
 
 def test_a_worker_that_cannot_see_the_model_says_so(machines, tmp_path, monkeypatch):
     monkeypatch.setattr(
-        tamis.campaign, "_check_address", lambda simulator: None
+        tamis.runs.campaign, "_check_address", lambda simulator: None
     )  # this machine would say it first
     (tmp_path / "here.py").write_text(
         "import tamis\n@tamis.simulator(outputs={'z': ''})\ndef f(*, a=1.0):\n    return {'z': a}\n"
@@ -285,7 +287,7 @@ def test_a_worker_that_cannot_see_the_model_says_so(machines, tmp_path, monkeypa
 
 
 def test_the_command_line_takes_a_cluster(machines, tmp_path):
-    from tamis.cli import main
+    from tamis.cli.main import main
 
     connected(machines).shutdown()
     assert main(["new", str(tmp_path / "ball")]) == 0

@@ -15,22 +15,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import tamis.campaign
-from tamis.campaign import evaluate
+import tamis.runs.campaign
+from tamis.runs.campaign import evaluate
+from tamis.runs.store import RunStore, read_record
 from tamis.simulation import find
-from tamis.store import RunStore, read_record
 from tests.shelf import contents, spots
 
 MODELS = Path(__file__).parent / "models"
 LINE = find("plain.py:line", MODELS)
-SOURCES = str(Path(tamis.campaign.__file__).parent)
+SOURCES = str(Path(tamis.__file__).parent)
 POINTS = [{"a": float(i), "n": 50, "wait": 0.03} for i in range(40)]
 CAMPAIGN = f"""
 import sys
 from pathlib import Path
-from tamis.campaign import evaluate
+from tamis.runs.campaign import evaluate
 from tamis.simulation import find
-from tamis.store import RunStore
+from tamis.runs.store import RunStore
 simulator = find(sys.argv[1], Path({str(MODELS)!r}))
 evaluate(simulator, eval(sys.argv[2]), RunStore("runs"), executor=int(sys.argv[3]))
 """
@@ -125,9 +125,9 @@ def test_a_campaign_stopped_again_and_again_ends_with_the_same_bytes(tmp_path):
 TELLING = f"""
 import sys
 from pathlib import Path
-from tamis.campaign import evaluate
+from tamis.runs.campaign import evaluate
 from tamis.simulation import find
-from tamis.store import RunStore
+from tamis.runs.store import RunStore
 simulator = find("plain.py:line", Path({str(MODELS)!r}))
 points = [{{"a": float(i), "n": 5000 if i % 50 == 49 else 20}} for i in range(3000)]
 evaluate(simulator, points, RunStore("runs"), executor=0, progress=lambda event: print(event.done, flush=True))

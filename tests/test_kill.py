@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tamis.store import INDEX, RunStore
+from tamis.runs.store import INDEX, RunStore
 from tests.shelf import Spot, contents, spots
 from tests.test_interrupt import family, until
 

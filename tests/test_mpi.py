@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tamis.campaign import evaluate
+from tamis.runs.campaign import evaluate
+from tamis.runs.store import RunStore
 from tamis.simulation import find
-from tamis.store import RunStore
 from tests.shelf import contents
 
 MPIEXEC = shutil.which("mpiexec")
@@ -19,9 +19,9 @@ MODELS = Path(__file__).parent / "models"
 SCRIPT = f"""
 from pathlib import Path
 from mpi4py.futures import MPIPoolExecutor
-from tamis.campaign import evaluate
+from tamis.runs.campaign import evaluate
 from tamis.simulation import find
-from tamis.store import RunStore
+from tamis.runs.store import RunStore
 
 if __name__ == "__main__":
     models = Path({str(MODELS)!r})

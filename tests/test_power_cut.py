@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 
 from tamis import files
-from tamis.campaign import evaluate
 from tamis.errors import StudyError
-from tamis.keys import run_key
+from tamis.runs.campaign import evaluate
+from tamis.runs.keys import run_key
+from tamis.runs.store import INDEX, RunStore
 from tamis.simulation import find
-from tamis.store import INDEX, RunStore
 from tests.shelf import contents
 
 MODELS = Path(__file__).parent / "models"
@@ -94,7 +94,7 @@ POINTS = [
 @pytest.mark.filterwarnings("ignore:the index of the run store")
 @pytest.mark.filterwarnings("ignore:.*array files of the run store")
 def test_a_power_cut_costs_only_runs_that_were_not_told_as_done(tmp_path, monkeypatch):
-    monkeypatch.setattr("tamis.campaign._GROUP_SECONDS", 0.07)
+    monkeypatch.setattr("tamis.runs.campaign._GROUP_SECONDS", 0.07)
     evaluate(LINE, POINTS, RunStore(tmp_path / "reference"), executor=0)
     reference = contents(tmp_path / "reference")
     keys = [run_key(LINE, point) for point in POINTS]

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tamis.cli import main
+from tamis.cli.main import main
 from tamis.contract import check_simulator
 from tamis.study.build import Study
 from tests.test_examples import TAMIS, check, copied

@@ -10,8 +10,16 @@ import pytest
 from scipy import stats
 
 from tamis import marginals
+from tamis.analysis.propagation import (
+    LAWS,
+    fit_laws,
+    fosm,
+    fosm_conditions,
+    moments,
+    monte_carlo,
+    response_surface,
+)
 from tamis.errors import SimulationError, StudyError
-from tamis.propagation import LAWS, fit_laws, fosm, fosm_conditions, moments, monte_carlo, response_surface
 from tamis.space import Parameter, Space
 from tamis.types import Array, Event, Generator
 

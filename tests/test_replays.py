@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tamis
-from tamis.cli import main
+from tamis.cli.main import main
 from tamis.replays import Replay, Replayable, Shape
 
 TETRAHEDRON = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1.0]])

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tamis.campaign import evaluate
+from tamis.cli.stores import merge
 from tamis.errors import TamisWarning
+from tamis.runs.campaign import evaluate
+from tamis.runs.store import INDEX, RunStore, paths, read_record
 from tamis.simulation import find
-from tamis.store import INDEX, RunStore, paths, read_record
-from tamis.stores import merge
 from tests.shelf import contents, first_format
 
 WARNS = find("warns.py:warns", Path(__file__).parent / "models")

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tamis import sensitivity as module
+from tamis.analysis import sensitivity as module
+from tamis.analysis.sensitivity import Intervals, bootstrap, regression, sampled
 from tamis.design import sobol
 from tamis.errors import SimulationError, StudyError, TamisWarning
-from tamis.sensitivity import Intervals, bootstrap, regression, sampled
 from tamis.surrogates.pce import PCE, fit_pce, sobol_indices
 from tamis.surrogates.polynomials import Family, evaluate, hyperbolic
 from tamis.surrogates.reduced import fit_reduced

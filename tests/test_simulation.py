@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tamis
-from tamis.cli import main
+from tamis.cli.main import main
 from tamis.simulation import batched, builtins, complete, source_version
 
 MODEL = """

@@ -10,12 +10,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from tamis.campaign import evaluate
 from tamis.errors import TamisWarning
-from tamis.provenance import changes, code_of, outdated
+from tamis.runs.campaign import evaluate
+from tamis.runs.provenance import changes, code_of, outdated
+from tamis.runs.store import RunStore
 from tamis.simulation import find
 from tamis.sources import source_hash, sources
-from tamis.store import RunStore
 
 FILES = {
     "model.py": "from pkg.a import f\nimport json, numpy\n",
@@ -104,7 +104,7 @@ def test_runs_of_a_built_in_simulator_made_by_other_code_are_made_again(
     (run,) = evaluate(impact, [{}], store, executor=0)
     assert run.code == code_of(impact) != ""
     assert not outdated(impact, [run])
-    monkeypatch.setattr("tamis.provenance._hashed", lambda *_: "another")
+    monkeypatch.setattr("tamis.runs.provenance._hashed", lambda *_: "another")
     assert outdated(impact, [run]) == [run]
     (again,) = evaluate(impact, [{}], store, executor=0)
     assert again.code == "another" and again.key == run.key
@@ -119,7 +119,7 @@ def test_an_author_who_gives_versions_is_told_of_changed_code(
     )
     simulator, store = find("model.py:f", tmp_path), RunStore(tmp_path / "runs")
     (run,) = evaluate(simulator, [{}], store, executor=0)
-    monkeypatch.setattr("tamis.provenance._hashed", lambda *_: "another")
+    monkeypatch.setattr("tamis.runs.provenance._hashed", lambda *_: "another")
     with pytest.warns(
         TamisWarning, match='1 runs of model.py:f were made before its code changed, and its version "1"'
     ):

@@ -20,9 +20,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tamis.errors import StudyError, TamisWarning
-from tamis.keys import run_key
+from tamis.runs.keys import run_key
+from tamis.runs.store import INDEX, Run, RunStore, array_file, paths
 from tamis.simulation import Port, find
-from tamis.store import INDEX, Run, RunStore, array_file, paths
 from tests.shelf import contents, spots
 
 MODELS = Path(__file__).parent / "models"

@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tamis.cli.stores import merge
 from tamis.errors import StudyError, TamisWarning
-from tamis.index import SUM
-from tamis.keys import digest
-from tamis.segments import segment_path, sizes, walk
-from tamis.store import INDEX, Run, RunStore, array_file, paths
-from tamis.stores import merge
+from tamis.runs.index import SUM
+from tamis.runs.keys import digest
+from tamis.runs.segments import segment_path, sizes, walk
+from tamis.runs.store import INDEX, Run, RunStore, array_file, paths
 from tests.shelf import first_format, spots
 
 SEGMENT = "segments/000001.tar"

@@ -18,11 +18,11 @@ from pathlib import Path
 
 import pytest
 
-from tamis.campaign import evaluate
 from tamis.errors import StudyError
-from tamis.keys import run_key
+from tamis.runs.campaign import evaluate
+from tamis.runs.keys import run_key
+from tamis.runs.store import INDEX, RunStore
 from tamis.simulation import Port, find
-from tamis.store import INDEX, RunStore
 from tests.shelf import spots
 
 MODELS = Path(__file__).parent / "models"
@@ -31,10 +31,10 @@ SMALL = [{"a": float(i), "n": 3} for i in range(300)]
 CAMPAIGN = f"""
 import os, resource, sys
 from pathlib import Path
-from tamis.campaign import evaluate
+from tamis.runs.campaign import evaluate
 from tamis.errors import StudyError
 from tamis.simulation import find
-from tamis.store import RunStore
+from tamis.runs.store import RunStore
 simulator = find("plain.py:line", Path({str(MODELS)!r}))
 {{before}}
 try:
@@ -253,10 +253,10 @@ def test_a_file_long_unchanged_is_read_once_and_again_when_replaced(tmp_path, mo
     path.write_text("one")
     other.write_text("two")
     later = time.time_ns() + 10_000_000_000
-    monkeypatch.setattr("tamis.keys.time.time_ns", lambda: later)  # ten seconds have passed
+    monkeypatch.setattr("tamis.runs.keys.time.time_ns", lambda: later)  # ten seconds have passed
     reads = []
-    hashed = sys.modules["tamis.keys"]._hashed
-    monkeypatch.setattr("tamis.keys._hashed", lambda name: (reads.append(name), hashed(name))[1])
+    hashed = sys.modules["tamis.runs.keys"]._hashed
+    monkeypatch.setattr("tamis.runs.keys._hashed", lambda name: (reads.append(name), hashed(name))[1])
     first = {run_key(Reader, {"f": str(path)}) for _ in range(5)}
     assert len(first) == 1 and len(reads) == 1
     shutil.copystat(path, other)

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tamis.cli.stores import print_gc
 from tamis.errors import TamisWarning
-from tamis.index import SUM
-from tamis.segments import segment_path, sizes
-from tamis.store import INDEX, Run, RunStore
-from tamis.stores import print_gc
+from tamis.runs.index import SUM
+from tamis.runs.segments import segment_path, sizes
+from tamis.runs.store import INDEX, Run, RunStore
 from tests.shelf import spots
 
 Z = np.linspace(0.0, 1.0, 7)

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from tamis.errors import StudyError, TamisWarning
-from tamis.index import SUM
-from tamis.locks import LOCK, held, released, seized
-from tamis.segments import segment_path
-from tamis.store import INDEX, Run, RunStore, array_file, paths
+from tamis.runs.index import SUM
+from tamis.runs.locks import LOCK, held, released, seized
+from tamis.runs.segments import segment_path
+from tamis.runs.store import INDEX, Run, RunStore, array_file, paths
 
 Z = np.linspace(0.0, 1.0, 7)
 LONG = np.linspace(0.0, 1.0, 20_000)  # too large to be packed
@@ -147,7 +147,7 @@ def test_where_the_disk_knows_no_locks_the_name_is_believed(tmp_path, monkeypatc
         raise OSError(errno.ENOLCK, "No locks available")
 
     assert not held(tmp_path)
-    monkeypatch.setattr("tamis.locks.fcntl.flock", none)
+    monkeypatch.setattr("tamis.runs.locks.fcntl.flock", none)
     (tmp_path / LOCK).write_text(f"{os.getpid()} on {socket.gethostname()}\n")
     assert held(tmp_path)
     (tmp_path / LOCK).write_text("")
@@ -158,7 +158,7 @@ def test_a_reader_who_asks_for_the_writer_at_that_instant_keeps_none_out(tmp_pat
     released(seized(tmp_path))
     asking = os.open(tmp_path / LOCK, os.O_RDONLY)
     fcntl.flock(asking, fcntl.LOCK_SH)
-    monkeypatch.setattr("tamis.locks.time.sleep", lambda _: fcntl.flock(asking, fcntl.LOCK_UN))
+    monkeypatch.setattr("tamis.runs.locks.time.sleep", lambda _: fcntl.flock(asking, fcntl.LOCK_UN))
     try:
         released(seized(tmp_path))
     finally:

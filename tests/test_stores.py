@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 import tamis.files
-from tamis.cli import main
-from tamis.keys import run_key
-from tamis.segments import sizes
+from tamis.cli.main import main
+from tamis.cli.stores import merge
+from tamis.cli.terminal import size
+from tamis.runs.keys import run_key
+from tamis.runs.segments import sizes
+from tamis.runs.store import INDEX, Files, Run, RunStore, paths
 from tamis.simulation import Port, find
-from tamis.store import INDEX, Files, Run, RunStore, paths
-from tamis.stores import merge
-from tamis.terminal import size
 from tests.shelf import contents, first_format
 from tests.spring import POINTS, run_all, write, write_study
 
@@ -185,7 +185,7 @@ def test_a_kill_while_a_segment_is_rewritten_costs_nothing(folder, spring, monke
         raise KeyboardInterrupt
 
     # before the copy is synced, before the index knows of it, before the old segment is removed
-    for function in ("tamis.segments.Tail.sync", "tamis.index.Index.write", "tamis.files.remove"):
+    for function in ("tamis.runs.segments.Tail.sync", "tamis.runs.index.Index.write", "tamis.files.remove"):
         with monkeypatch.context() as patch:
             patch.setattr(function, killed)
             with pytest.raises(KeyboardInterrupt):

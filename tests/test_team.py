@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tamis.errors import StudyError
-from tamis.store import INDEX, Run, RunStore
+from tamis.runs.store import INDEX, Run, RunStore
 from tests.shelf import spots
 from tests.test_store_faults import open_folder  # noqa: F401, a fixture
 
@@ -21,7 +21,7 @@ ROOT = os.geteuid() == 0
 ADD = """
 import os, sys
 import numpy as np
-from tamis.store import Run, RunStore
+from tamis.runs.store import Run, RunStore
 os.umask(int(sys.argv[3], 8))
 os.setgid(4321)
 os.setuid(int(sys.argv[2]))

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from tamis.campaign import evaluate
-from tamis.cli import main
+from tamis.cli.main import main
 from tamis.errors import TamisWarning, visible
-from tamis.records import array_file, read_record
+from tamis.runs.campaign import evaluate
+from tamis.runs.records import array_file, read_record
+from tamis.runs.store import INDEX, Damaged, Run, RunStore
 from tamis.simulation import find
-from tamis.store import INDEX, Damaged, Run, RunStore
 from tests.shelf import spots
 from tests.spring import write_study
 

@@ -16,16 +16,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-import tamis.campaign
-import tamis.pool
-import tamis.processes
-import tamis.worker
-from tamis.campaign import evaluate
+import tamis.runs.campaign
+import tamis.runs.pool
+import tamis.runs.processes
+import tamis.runs.worker
 from tamis.errors import StudyError, TamisWarning
-from tamis.pool import Workers
-from tamis.processes import descendants
+from tamis.runs.campaign import evaluate
+from tamis.runs.pool import Workers
+from tamis.runs.processes import descendants
+from tamis.runs.store import RunStore, paths
 from tamis.simulation import Port, find
-from tamis.store import RunStore, paths
 from tests.shelf import contents
 
 MODELS = Path(__file__).parent / "models"
@@ -44,7 +44,7 @@ def marked(mark: str) -> list[str]:
                 found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode())
         except OSError:
             continue
-    return [line for line in found if "tamis.processes.watch" not in line]
+    return [line for line in found if "tamis.runs.processes.watch" not in line]
 
 
 # --- failures are data
@@ -261,8 +261,8 @@ def test_a_simulator_without_an_address_needs_this_process(tmp_path):
 
 SCRIPT = """
 import tamis
-from tamis.campaign import evaluate
-from tamis.store import RunStore
+from tamis.runs.campaign import evaluate
+from tamis.runs.store import RunStore
 
 @tamis.simulator(outputs={"z": ""})
 def double(*, a=1.0):
@@ -332,7 +332,7 @@ class Slow(Executor):
 
 
 def test_jobs_are_handed_over_a_few_at_a_time(tmp_path, monkeypatch):
-    monkeypatch.setattr(tamis.campaign, "_AHEAD", 3)
+    monkeypatch.setattr(tamis.runs.campaign, "_AHEAD", 3)
     executor = Slow()
     runs = evaluate(LINE, [{"a": float(i)} for i in range(12)], RunStore(tmp_path), executor=executor)
     assert len(runs) == 12 and executor.most == 3
@@ -450,14 +450,14 @@ def test_a_file_that_takes_too_long_to_import_is_said(tmp_path, monkeypatch):
     )
     model = find("lengthy.py:f", tmp_path)
     monkeypatch.setenv("TAMIS_TEST_SLEEP", "1000")
-    monkeypatch.setattr(tamis.pool, "_START", 1.0)
+    monkeypatch.setattr(tamis.runs.pool, "_START", 1.0)
     with pytest.raises(StudyError, match=r"importing lengthy\.py:f takes more than 1 s"):
         evaluate(model, [{}], RunStore(tmp_path / "runs"), executor=1, timeout=0.5)
 
 
 def test_a_worker_that_cannot_start_says_why(tmp_path, monkeypatch):
     monkeypatch.setattr(
-        tamis.pool, "python", lambda code: [sys.executable, "-c", "raise SystemExit('no luck')"]
+        tamis.runs.pool, "python", lambda code: [sys.executable, "-c", "raise SystemExit('no luck')"]
     )
     with pytest.raises(StudyError, match="worker processes end before they begin: no luck"):
         evaluate(LINE, [{}], RunStore(tmp_path), executor=1)
@@ -465,5 +465,5 @@ def test_a_worker_that_cannot_start_says_why(tmp_path, monkeypatch):
 
 def test_all_threads_share_one_reaper():
     with ThreadPoolExecutor(8) as threads:
-        found = {id(reaper) for reaper in threads.map(lambda _: tamis.processes.reaper(), range(64))}
+        found = {id(reaper) for reaper in threads.map(lambda _: tamis.runs.processes.reaper(), range(64))}
     assert len(found) == 1

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tamis import world
-from tamis.campaign import check_repeatable, evaluate
 from tamis.contract import check_simulator
 from tamis.errors import StudyError
-from tamis.pool import Workers
+from tamis.runs import world
+from tamis.runs.campaign import check_repeatable, evaluate
+from tamis.runs.pool import Workers
+from tamis.runs.store import RunStore
 from tamis.simulation import find, numbers
-from tamis.store import RunStore
 
 MODELS = Path(__file__).parent / "models"
 POISON = find("poison.py:poison", MODELS)

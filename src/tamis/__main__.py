@@ -2,7 +2,7 @@
 
 import sys
 
-from tamis.cli import main
+from tamis.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -15,11 +15,11 @@ import pytest
 
 import tamis
 from tamis.adapters.command import command, from_table
-from tamis.campaign import evaluate
-from tamis.cli import main
+from tamis.cli.main import main
 from tamis.errors import SimulationError, StudyError
+from tamis.runs.campaign import evaluate
+from tamis.runs.store import RunStore, paths
 from tamis.simulation import described, find
-from tamis.store import RunStore, paths
 
 SOLVER = Path(__file__).parents[1] / "models" / "solver.py"
 HOWS = ["fine", "exit", "signal", "nothing", "garbage", "hang", "outside", "fifo", "nan", "ragged"]

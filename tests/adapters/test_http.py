@@ -18,11 +18,11 @@ import pytest
 import tamis
 from tamis.adapters import http as client
 from tamis.adapters.http import from_table, http_model
-from tamis.campaign import evaluate
 from tamis.errors import SimulationError, StudyError, Unavailable
-from tamis.keys import run_key
+from tamis.runs.campaign import evaluate
+from tamis.runs.keys import run_key
+from tamis.runs.store import RunStore
 from tamis.simulation import find
-from tamis.store import RunStore
 
 INPUTS = {"a": {"default": 2.0, "unit": "m"}, "b": {"default": 3.0}, "c": {"default": 4.0, "bounds": [0, 10]}}
 OUTPUTS = {"t": {"vector": 1, "unit": "s"}, "peak": {"vector": 2, "item": 2, "unit": "N"}}

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from tamis.adapters import serve as server
-from tamis.cli import main
+from tamis.cli.main import main
 from tamis.errors import StudyError
 from tamis.simulation import Port, find, simulator
 
@@ -379,7 +379,7 @@ def test_a_server_for_all_warns_and_answers_to_any_name() -> None:
 def test_slow_clients_block_nobody_and_are_shown_the_door() -> None:
     code = (
         "import sys, tamis.adapters.serve as s; s._IDLE_SECONDS = 0.3; s._BODY_SECONDS = 0.5;"
-        "import tamis.cli; sys.exit(tamis.cli.main(sys.argv[1:]))"
+        "from tamis.cli.main import main; sys.exit(main(sys.argv[1:]))"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", code, "serve", "plain.py:line", "--port", "0", "-j", "1"],

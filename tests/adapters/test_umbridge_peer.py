@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from tamis.adapters.http import http_model
-from tamis.campaign import evaluate
-from tamis.cli import main
+from tamis.cli.main import main
 from tamis.errors import SimulationError, StudyError
-from tamis.store import RunStore
+from tamis.runs.campaign import evaluate
+from tamis.runs.store import RunStore
 from tamis.study.build import Study
 from tests.adapters.test_serve import Served, serving
 

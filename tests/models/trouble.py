@@ -14,7 +14,7 @@ import zipfile
 import numpy as np
 
 import tamis
-import tamis.worker
+import tamis.runs.worker
 
 HOWS = (
     "fine",

@@ -14,8 +14,8 @@ from scipy.special import ndtri
 from tamis.inference.posterior import Posterior
 from tamis.inference.selection import compare
 from tamis.marginals import lognormal, uniform
+from tamis.runs.store import Run
 from tamis.space import Parameter, Space
-from tamis.store import Run
 from tamis.study.artifacts import (
     Comparison,
     DesignRuns,

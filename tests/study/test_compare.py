@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tamis
-from tamis.cli import main
+from tamis.cli.main import main
 from tamis.study.artifacts import Panel, load_records
 from tamis.study.build import Study
 from tamis.study.compare import compare_studies, held_parameter

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import tamis
-from tamis.cli import main
+from tamis.cli.main import main
 from tamis.study.build import Study
 
 BALL = Path(__file__).parents[2] / "examples" / "01_ball"

@@ -9,7 +9,7 @@ import warnings
 import numpy as np
 import pytest
 
-from tamis.cli import main
+from tamis.cli.main import main
 from tamis.errors import StudyError
 from tamis.inference.likelihood import Likelihood
 from tamis.study.build import Study

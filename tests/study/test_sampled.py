@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tamis.cli import main
-from tamis.keys import append_keys, digest, read_keys
+from tamis.cli.main import main
+from tamis.runs.keys import append_keys, digest, read_keys
 
 MODEL = """
 import pathlib, tamis

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tamis.cli import main
+from tamis.cli.main import main
 from tamis.simulation import source_version
 from tamis.study.build import Study
 from tamis.study.manifest import STAGES

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from scipy.special import ndtr, ndtri
 
-from tamis.cli import main
+from tamis.analysis.prediction import Predictive
+from tamis.cli.main import main
 from tamis.errors import SurrogateError
 from tamis.inference.posterior import Posterior
 from tamis.marginals import uniform
-from tamis.prediction import Predictive
 from tamis.space import Parameter, Space
 from tamis.study import remedy
 from tamis.study.artifacts import Emulation

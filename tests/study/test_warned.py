@@ -8,8 +8,8 @@ import re
 
 import pytest
 
-from tamis.cli import main
-from tamis.store import Run
+from tamis.cli.main import main
+from tamis.runs.store import Run
 from tamis.study.artifacts import DesignRuns
 from tamis.study.checks import worries
 

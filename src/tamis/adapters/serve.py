@@ -37,12 +37,12 @@ import numpy as np
 
 from tamis.adapters.http import CRASHED, PROTOCOL
 from tamis.errors import SimulationError, StudyError, nearest
-from tamis.keys import filled
-from tamis.pool import Workers
+from tamis.runs.keys import filled
+from tamis.runs.pool import Workers
+from tamis.runs.store import Run, paths, read_arrays
+from tamis.runs.worker import Job
 from tamis.simulation import Port, Simulator
-from tamis.store import Run, paths, read_arrays
 from tamis.types import Inputs, Outputs, Value
-from tamis.worker import Job
 
 if TYPE_CHECKING:
     import uvicorn

@@ -16,14 +16,14 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from tamis.campaign import evaluate
 from tamis.errors import SimulationError, StudyError, TamisError
 from tamis.experiment import Experiment
-from tamis.keys import append_keys, digest
-from tamis.pool import Executors
+from tamis.runs.campaign import evaluate
+from tamis.runs.keys import append_keys, digest
+from tamis.runs.pool import Executors
+from tamis.runs.store import RunStore
 from tamis.simulation import Batched, Simulator, batched
 from tamis.space import Space
-from tamis.store import RunStore
 from tamis.surrogates.base import Surrogate
 from tamis.types import Array, Gauss, Generator, Inputs, Value
 

@@ -28,8 +28,8 @@ from tamis.report.style import (
     superscript,
 )
 from tamis.report.tables import duration
+from tamis.runs.store import Run
 from tamis.space import Space
-from tamis.store import Run
 from tamis.types import Array, Mask, Table
 
 if TYPE_CHECKING:

@@ -44,7 +44,7 @@ from tamis.report.tables import (
     with_error,
     with_interval,
 )
-from tamis.store import Run, failure_groups
+from tamis.runs.store import Run, failure_groups
 from tamis.types import Table
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import numpy as np
 
 from tamis.files import load_arrays, save_arrays
 from tamis.inference.posterior import Posterior
-from tamis.store import Run
+from tamis.runs.store import Run
 from tamis.types import Array, Table
 
 if TYPE_CHECKING:

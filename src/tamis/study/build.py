@@ -14,16 +14,16 @@ from typing import Any, Literal
 
 import numpy as np
 
+from tamis.analysis.propagation import LAWS as FITTED
 from tamis.errors import StudyError, TamisError, nearest
 from tamis.experiment import Experiment
 from tamis.inference.likelihood import Direct
 from tamis.marginals import LAWS
 from tamis.observables import SCALARS
-from tamis.pool import Executors
-from tamis.propagation import LAWS as FITTED
+from tamis.runs.pool import Executors
+from tamis.runs.store import RunStore
 from tamis.simulation import Simulator, batched, described, find
 from tamis.space import Parameter, Space
-from tamis.store import RunStore
 from tamis.study.artifacts import Reference, Results
 from tamis.study.manifest import Stage
 from tamis.study.reader import Raw, read

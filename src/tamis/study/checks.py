@@ -9,7 +9,7 @@ import numpy as np
 from tamis.errors import without_figures
 from tamis.inference import scores
 from tamis.inference.posterior import Posterior
-from tamis.store import Run, failure_groups, reason
+from tamis.runs.store import Run, failure_groups, reason
 from tamis.study.artifacts import DesignRuns, Emulation, Panel, Propagation, Worry
 from tamis.study.shapes import listed, modes, several, together
 from tamis.study.verdict import points, shortfall, uncounted

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from tamis.analysis.prediction import Predictive, mix
 from tamis.errors import StudyError
 from tamis.files import replacing
 from tamis.inference.posterior import Posterior
 from tamis.inference.selection import compare, nested_check
-from tamis.pool import Executors
-from tamis.prediction import Predictive, mix
+from tamis.runs.pool import Executors
 from tamis.space import Space
 from tamis.study.artifacts import Comparison, NestedCheck, Panel, Results, Worry, save_records
 from tamis.study.build import Study, build

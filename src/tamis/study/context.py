@@ -8,14 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
-from tamis.campaign import evaluate, points
 from tamis.experiment import Experiment
 from tamis.files import save_arrays
 from tamis.inference.likelihood import Direct
 from tamis.inference.posterior import Posterior
-from tamis.keys import read_keys
-from tamis.pool import Executors
-from tamis.store import Run, RunStore
+from tamis.runs.campaign import evaluate, points
+from tamis.runs.keys import read_keys
+from tamis.runs.pool import Executors
+from tamis.runs.store import Run, RunStore
 from tamis.study.build import Study
 from tamis.study.manifest import STAGES, Stage
 from tamis.types import Array, Generator, Inputs, Progress

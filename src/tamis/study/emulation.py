@@ -17,13 +17,13 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.campaign import observe
 from tamis.design import sobol
 from tamis.errors import TamisWarning
 from tamis.experiment import Experiment
 from tamis.files import load_arrays, save_arrays
 from tamis.inference.likelihood import Emulated, Forward, Likelihood
 from tamis.inference.tmcmc import tmcmc
+from tamis.runs.campaign import observe
 from tamis.study.artifacts import Emulation, Influence, load_records, save_records
 from tamis.study.build import Study
 from tamis.study.context import Context, design_points

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from tamis.errors import TamisError
 from tamis.files import load_arrays
 from tamis.noise import LowRank, Sum
-from tamis.store import Run, RunStore
+from tamis.runs.store import Run, RunStore
 from tamis.study.artifacts import (
     Candidate,
     DesignRuns,

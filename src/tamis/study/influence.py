@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from tamis.analysis.propagation import fosm, fosm_conditions
+from tamis.analysis.sensitivity import Intervals, bootstrap, regression, sampled
 from tamis.design import sobol
 from tamis.errors import SimulationError, StudyError, TamisWarning
 from tamis.inference.likelihood import means
-from tamis.propagation import fosm, fosm_conditions
-from tamis.sensitivity import Intervals, bootstrap, regression, sampled
 from tamis.simulation import batched
 from tamis.space import Space
 from tamis.study.artifacts import Emulation, Influence, load_records, save_records

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from tamis.campaign import evaluate
 from tamis.errors import StudyError, TamisError, nearest
 from tamis.experiment import Sheet, read_csv
 from tamis.inference.error_model import identify
 from tamis.noise import Correlated, Covariance, Gaussian, Known, Noise, Relative, Sum
 from tamis.observables import Observable
+from tamis.runs.campaign import evaluate
+from tamis.runs.store import RunStore
 from tamis.simulation import Simulator
 from tamis.space import Space
-from tamis.store import RunStore
 from tamis.study.reader import Raw
 from tamis.study.schema import NoiseTable
 from tamis.types import Array, Inputs

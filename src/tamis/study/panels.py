@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from tamis.analysis.prediction import Predictive, predict_series
 from tamis.errors import TamisError
 from tamis.experiment import Experiment, Observation
 from tamis.inference.likelihood import Forward
 from tamis.inference.posterior import Posterior
 from tamis.noise import Known, Sum
-from tamis.prediction import Predictive, predict_series
 from tamis.simulation import batched
 from tamis.study.artifacts import Panel
 from tamis.study.build import Study

@@ -16,10 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.errors import SimulationError, StudyError, TamisError, TamisWarning
-from tamis.inference.likelihood import answers, means, with_error
-from tamis.inference.posterior import Posterior
-from tamis.propagation import (
+from tamis.analysis.propagation import (
     Fosm,
     MonteCarlo,
     fit_laws,
@@ -29,6 +26,9 @@ from tamis.propagation import (
     monte_carlo,
     response_surface,
 )
+from tamis.errors import SimulationError, StudyError, TamisError, TamisWarning
+from tamis.inference.likelihood import answers, means, with_error
+from tamis.inference.posterior import Posterior
 from tamis.study.artifacts import Propagation, save_records
 from tamis.study.context import Context, load_posterior
 from tamis.study.emulation import load_surrogate, terms

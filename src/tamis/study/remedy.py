@@ -17,8 +17,8 @@ import numpy as np
 from tamis.errors import SurrogateError, TamisError
 from tamis.files import load_arrays
 from tamis.inference.likelihood import Likelihood
+from tamis.runs.store import RunStore
 from tamis.simulation import batched
-from tamis.store import RunStore
 from tamis.study.artifacts import Emulation
 from tamis.study.build import CALLS_A_POINT, Sampler, Study
 from tamis.study.panels import QUICK, SLOW

@@ -16,7 +16,7 @@ from tamis.inference.metropolis import metropolis
 from tamis.inference.mode import polish
 from tamis.inference.posterior import Posterior
 from tamis.inference.tmcmc import tmcmc
-from tamis.keys import read_keys
+from tamis.runs.keys import read_keys
 from tamis.simulation import batched
 from tamis.study.build import Study
 from tamis.study.context import Context

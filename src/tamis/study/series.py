@@ -13,13 +13,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tamis.campaign import evaluate
 from tamis.errors import StudyError, TamisError, nearest
 from tamis.experiment import Experiment, Observation, Sheet, read_csv
 from tamis.observables import SCALARS, SIGNALS, Observable, load_custom
+from tamis.runs.campaign import evaluate
+from tamis.runs.store import RunStore
 from tamis.simulation import Simulator
 from tamis.space import Space
-from tamis.store import RunStore
 from tamis.study.noises import Noises, Observed
 from tamis.study.reader import Raw, emulates_loglike, emulates_observables
 from tamis.study.schema import ExperimentTable, NextTable, ObserveTable, PredictTable, StudyFile

@@ -21,14 +21,14 @@ from typing import Any
 import numpy as np
 
 from tamis._version import __version__
-from tamis.campaign import check_repeatable, failures, observe
 from tamis.design import design
 from tamis.errors import SetAside, StudyError, SurrogateError, TamisError, TamisWarning
 from tamis.experiment import Experiment
 from tamis.files import load_arrays, save_arrays
-from tamis.keys import run_key
-from tamis.pool import Executors, Workers
-from tamis.store import Run, RunStore
+from tamis.runs.campaign import check_repeatable, failures, observe
+from tamis.runs.keys import run_key
+from tamis.runs.pool import Executors, Workers
+from tamis.runs.store import Run, RunStore
 from tamis.study import emulation
 from tamis.study.artifacts import Results, Worry, save_records
 from tamis.study.build import Study

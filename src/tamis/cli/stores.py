@@ -17,15 +17,15 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeAlias
 
-from tamis.archive import KEY, alike, counted, export, import_runs
+from tamis.cli.terminal import say, size, table
 from tamis.errors import StudyError
-from tamis.index import FORMAT, INDEX, Newer, seconds_of
-from tamis.locks import alive
-from tamis.repair import read_member
-from tamis.segments import Member, opened, read_log, segment_path, sizes, walk
-from tamis.store import Damaged, Run, RunStore, Status, read_arrays, read_record, writing
+from tamis.runs.archive import KEY, alike, counted, export, import_runs
+from tamis.runs.index import FORMAT, INDEX, Newer, seconds_of
+from tamis.runs.locks import alive
+from tamis.runs.repair import read_member
+from tamis.runs.segments import Member, opened, read_log, segment_path, sizes, walk
+from tamis.runs.store import Damaged, Run, RunStore, Status, read_arrays, read_record, writing
 from tamis.study.reader import Raw, read
-from tamis.terminal import say, size, table
 
 _SHOWN = 10
 _MANY = 1000  # runs looked at together
@@ -94,7 +94,7 @@ def print_import(path: Path, source: Path, pairs: Iterable[str], over: bool) -> 
     if done.defaults:
         say(f"not in the table, taken from the simulator's defaults: {', '.join(done.defaults)}")
     if study.experiments:
-        from tamis.keys import run_key
+        from tamis.runs.keys import run_key
 
         asked = {run_key(study.simulator, point) for point in design_inputs(study)}
         say(

@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from tamis import files
-from tamis.records import Run, Status
-from tamis.segments import Place
+from tamis.runs.records import Run, Status
+from tamis.runs.segments import Place
 
 INDEX = "runs.sqlite"
 SUM = "runs.sqlite.sum"

@@ -25,7 +25,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 
 from tamis.errors import StudyError, nearest, without_figures
-from tamis.keys import contradicts
+from tamis.runs.keys import contradicts
 from tamis.types import Inputs, Outputs, Value
 
 Status: TypeAlias = Literal["done", "failed", "crashed", "timeout", "memory"]

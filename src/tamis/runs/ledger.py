@@ -17,13 +17,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
-from tamis import files, segments
+from tamis import files
+from tamis.runs import segments
 from tamis.errors import StudyError, TamisWarning
-from tamis.index import FORMAT, INDEX, Index, Newer, Row, Unsound, replace_file
-from tamis.locks import held, released, seized
-from tamis.records import Damaged, Run, read_record
-from tamis.repair import later, read_member, refill
-from tamis.segments import SMALL, Member, Place, Tail, opened, segment_path
+from tamis.runs.index import FORMAT, INDEX, Index, Newer, Row, Unsound, replace_file
+from tamis.runs.locks import held, released, seized
+from tamis.runs.records import Damaged, Run, read_record
+from tamis.runs.repair import later, read_member, refill
+from tamis.runs.segments import SMALL, Member, Place, Tail, opened, segment_path
 
 SHOWN = 5  # damaged files that are named
 Answer = TypeVar("Answer")

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tamis.terminal import say, table
+from tamis.cli.terminal import say, table
 
 if TYPE_CHECKING:
     from tamis.simulation import Simulator
@@ -185,7 +185,7 @@ def print_outputs(simulator: Simulator, outputs: Outputs) -> None:
 
 def tell_of_compiling(simulator: Simulator) -> None:
     """Say on the error stream why the first run with a family of kernels takes its time."""
-    from tamis.provenance import family_of
+    from tamis.runs.provenance import family_of
 
     family = family_of(simulator)
     if family is None:

@@ -27,12 +27,12 @@ from importlib.metadata import version
 from typing import Any
 
 from tamis.errors import StudyError
-from tamis.pool import ONE_THREAD
-from tamis.processes import python
-from tamis.provenance import code_of
+from tamis.runs.pool import ONE_THREAD
+from tamis.runs.processes import python
+from tamis.runs.provenance import code_of
 from tamis.simulation import Simulator, find
-from tamis.store import Run, array_file
-from tamis.worker import Job, warm
+from tamis.runs.store import Run, array_file
+from tamis.runs.worker import Job, warm
 
 _LIBRARIES = ("tamis", "numpy", "scipy", "numba")
 _CONNECT_SECONDS = 5
@@ -144,7 +144,7 @@ def _described(address: str, wanted: str) -> dict[str, str]:
 
     Asked again for every version that somebody wants.
     """
-    code = f"import tamis.cluster; tamis.cluster.tell({address!r})"
+    code = f"import tamis.runs.cluster; tamis.runs.cluster.tell({address!r})"
     told = subprocess.run(
         python(code), env=os.environ | ONE_THREAD, capture_output=True, text=True, check=False
     )

@@ -122,7 +122,7 @@ class Reaper:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._process = subprocess.Popen(
-            python("import tamis.processes; tamis.processes.watch()"),
+            python("import tamis.runs.processes; tamis.runs.processes.watch()"),
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             text=True,

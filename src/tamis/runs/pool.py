@@ -36,13 +36,13 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast
 from weakref import WeakSet
 
-from tamis import worker
+from tamis.runs import worker
 from tamis.errors import StudyError
-from tamis.processes import MARK, adopt_orphans, below, end_all_but, kill_tree, memory, python, reaper
-from tamis.segments import Files
-from tamis.store import Run, paths, writing
-from tamis.worker import Job, conclude, do, too_much
-from tamis.world import World
+from tamis.runs.processes import MARK, adopt_orphans, below, end_all_but, kill_tree, memory, python, reaper
+from tamis.runs.segments import Files
+from tamis.runs.store import Run, paths, writing
+from tamis.runs.worker import Job, conclude, do, too_much
+from tamis.runs.world import World
 
 ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "NUMBA")} | {
     "PYTHONUNBUFFERED": "1"
@@ -64,7 +64,7 @@ class _Child:
         self._mark = uuid.uuid4().hex
         with there:
             self.process = subprocess.Popen(
-                python(f"import tamis.pool; tamis.pool.attend({there.fileno()})"),
+                python(f"import tamis.runs.pool; tamis.runs.pool.attend({there.fileno()})"),
                 env=os.environ | ONE_THREAD | {MARK: self._mark},
                 pass_fds=(there.fileno(),),
                 stdin=subprocess.DEVNULL,

@@ -69,7 +69,7 @@ _WATCHED = re.compile(
     r"(os|posixpath|json(\.(en|de)coder)?|c?math|random|time|io|pathlib|zlib|struct|signal|_signal|resource|tempfile"
     r"|subprocess|socket|shutil|threading|logging|locale|decimal|gc|pickle|hashlib|re|string|ctypes|operator|traceback"
     r"|numpy(\.(linalg|random|fft|ma|polynomial))?|scipy(\.[a-z]+)?|numba(\.core\.config)?"
-    r"|tamis\.(worker|records|store|segments|files|pool|world|simulation|processes|errors|keys))"
+    r"|tamis\.(files|simulation|errors|runs\.(worker|records|store|segments|pool|world|processes|keys)))"
 )
 _CLASSES = (
     *("json.encoder.JSONEncoder", "json.decoder.JSONDecoder", "pathlib.Path", "pathlib.PurePath"),

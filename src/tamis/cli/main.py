@@ -15,7 +15,7 @@ from tamis._version import __version__
 from tamis.errors import SimulationError, StudyError, TamisError, visible
 
 if TYPE_CHECKING:
-    from tamis.pool import Executors
+    from tamis.runs.pool import Executors
     from tamis.study.manifest import Stage
     from tamis.study.reader import Raw
 
@@ -229,7 +229,7 @@ def _executor(arguments: argparse.Namespace, raw: Raw) -> AbstractContextManager
     """Return who does the runs: a cluster if one is named, else processes of this machine."""
     address = arguments.cluster or raw.table("cluster").get("address")
     if address and arguments.jobs is None:
-        from tamis.cluster import Cluster
+        from tamis.runs.cluster import Cluster
 
         return Cluster(address)
     if arguments.cluster:
@@ -265,17 +265,17 @@ def new(arguments: argparse.Namespace) -> int:
 
 def check(arguments: argparse.Namespace) -> int:
     """Validate and price a study."""
-    from tamis.plan import print_plan
+    from tamis.cli.plan import print_plan
 
     return print_plan(arguments.study)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Bring a study up to date."""
+    from tamis.cli.summary import print_results, print_unchanged, tell_of_compiling
+    from tamis.cli.terminal import reporting
     from tamis.study.manifest import read_manifest
     from tamis.study.reader import read, up_to_date
-    from tamis.summary import print_results, print_unchanged, tell_of_compiling
-    from tamis.terminal import reporting
 
     raw = read(arguments.study)
     upto: Stage = arguments.to
@@ -305,35 +305,35 @@ def run(arguments: argparse.Namespace) -> int:
 
 def status(arguments: argparse.Namespace) -> int:
     """Show where studies stand."""
-    from tamis.plan import print_status
+    from tamis.cli.plan import print_status
 
     return print_status(arguments.study)
 
 
 def import_(arguments: argparse.Namespace) -> int:
     """Bring existing runs in."""
-    from tamis.stores import print_import
+    from tamis.cli.stores import print_import
 
     return print_import(arguments.study, arguments.source, arguments.map, arguments.replace)
 
 
 def export(arguments: argparse.Namespace) -> int:
     """Write runs out."""
-    from tamis.stores import print_export
+    from tamis.cli.stores import print_export
 
     return print_export(arguments.store, arguments.folder, arguments.status, arguments.simulator)
 
 
 def merge(arguments: argparse.Namespace) -> int:
     """Join run stores."""
-    from tamis.stores import print_merge
+    from tamis.cli.stores import print_merge
 
     return print_merge(arguments.into, arguments.sources)
 
 
 def gc(arguments: argparse.Namespace) -> int:
     """Clean a run store up."""
-    from tamis.stores import print_gc
+    from tamis.cli.stores import print_gc
 
     chosen = {"failed_folders": arguments.failed_folders, "orphans": arguments.orphans}
     return print_gc(arguments.store, yes=arguments.yes, **chosen)
@@ -341,11 +341,11 @@ def gc(arguments: argparse.Namespace) -> int:
 
 def report(arguments: argparse.Namespace) -> int:
     """Rebuild the report alone."""
+    from tamis.cli.summary import shown
     from tamis.study.build import build
     from tamis.study.gathering import results
     from tamis.study.reader import read, up_to_date
     from tamis.study.stages import write_report
-    from tamis.summary import shown
 
     raw = read(arguments.study)
     stale = [stage for stage, current in up_to_date(raw, "next").items() if not current]
@@ -361,9 +361,9 @@ def report(arguments: argparse.Namespace) -> int:
 
 def compare(arguments: argparse.Namespace) -> int:
     """Weigh studies against each other."""
+    from tamis.cli.summary import print_comparison
+    from tamis.cli.terminal import reporting
     from tamis.study.reader import comparison_folder, read, read_comparison
-    from tamis.summary import print_comparison
-    from tamis.terminal import reporting
 
     raws = [read(path) for path in arguments.studies]
     record = read_comparison(raws)
@@ -381,11 +381,11 @@ def compare(arguments: argparse.Namespace) -> int:
 
 def next_(arguments: argparse.Namespace) -> int:
     """Rank possible experiments."""
+    from tamis.cli.summary import print_candidates
+    from tamis.cli.terminal import reporting
     from tamis.study.build import build
     from tamis.study.reader import read
     from tamis.study.stages import run as run_stages
-    from tamis.summary import print_candidates
-    from tamis.terminal import reporting
 
     raw = read(arguments.study)
     if not raw.tables_of("next"):
@@ -404,9 +404,9 @@ def next_(arguments: argparse.Namespace) -> int:
 
 def sim(arguments: argparse.Namespace) -> int:
     """List, describe or run simulators."""
+    from tamis.cli.summary import print_ports, tell_of_compiling
+    from tamis.cli.terminal import say, table
     from tamis.simulation import builtins, find
-    from tamis.summary import print_ports, tell_of_compiling
-    from tamis.terminal import say, table
 
     if (arguments.field and not arguments.storyboard) or (arguments.storyboard and not arguments.name):
         raise StudyError("expected tamis sim NAME [key=value...] --storyboard FILE [--field FIELD]")
@@ -477,9 +477,9 @@ def _run_once(simulator: Any, inputs: dict[str, float | str]) -> int:
     import tempfile
     import time
 
+    from tamis.cli.summary import print_outputs, tell_of_compiling
+    from tamis.cli.terminal import duration, say, told_plainly
     from tamis.simulation import complete, explained
-    from tamis.summary import print_outputs, tell_of_compiling
-    from tamis.terminal import duration, say, told_plainly
 
     try:
         complete(simulator, inputs)

@@ -21,17 +21,17 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from tamis import worker
+from tamis.runs import worker
 from tamis.contract import STATEFUL
 from tamis.errors import SimulationError, StudyError, TamisWarning, Unavailable
-from tamis.keys import digest, filled, spelled
-from tamis.pool import Executors, Workers, elsewhere
-from tamis.provenance import code_of, family_of, note, outdated
-from tamis.segments import Files
+from tamis.runs.keys import digest, filled, spelled
+from tamis.runs.pool import Executors, Workers, elsewhere
+from tamis.runs.provenance import code_of, family_of, note, outdated
+from tamis.runs.segments import Files
 from tamis.simulation import Simulator, find
-from tamis.store import Run, RunStore, paths, writing
+from tamis.runs.store import Run, RunStore, paths, writing
 from tamis.types import Array, Event, Inputs, Mask, Progress, Value, silent
-from tamis.worker import Job, check_present, do, module_of, warm
+from tamis.runs.worker import Job, check_present, do, module_of, warm
 
 if TYPE_CHECKING:
     from tamis.experiment import Experiment

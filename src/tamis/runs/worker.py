@@ -28,11 +28,11 @@ from typing import Any
 
 from tamis import files
 from tamis.errors import SimulationError, StudyError, TamisWarning, Unavailable, told, without_figures
-from tamis.segments import SMALL, Files
+from tamis.runs.segments import SMALL, Files
 from tamis.simulation import Simulator, find, numbers
-from tamis.store import Run, array_file, paths
+from tamis.runs.store import Run, array_file, paths
 from tamis.types import Inputs, Outputs
-from tamis.world import World
+from tamis.runs.world import World
 
 _C = ctypes.CDLL(None)
 attending = False  # whether this process is a child that does jobs

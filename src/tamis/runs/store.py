@@ -21,11 +21,12 @@ from contextlib import nullcontext, suppress
 from heapq import merge
 from pathlib import Path
 
-from tamis import files, segments
+from tamis import files
+from tamis.runs import segments
 from tamis.errors import SetAside, StudyError, TamisWarning
-from tamis.index import INDEX, Index, Row
-from tamis.ledger import SHOWN, Ledger, paths, writing
-from tamis.records import (
+from tamis.runs.index import INDEX, Index, Row
+from tamis.runs.ledger import SHOWN, Ledger, paths, writing
+from tamis.runs.records import (
     STATUSES,
     Damaged,
     Run,
@@ -36,8 +37,8 @@ from tamis.records import (
     read_record,
     reason,
 )
-from tamis.repair import set_aside
-from tamis.segments import SMALL, Files, Place, array_bytes, opened, segment_path
+from tamis.runs.repair import set_aside
+from tamis.runs.segments import SMALL, Files, Place, array_bytes, opened, segment_path
 from tamis.types import Outputs
 
 __all__ = [

@@ -21,11 +21,11 @@ from tamis.errors import StudyError
 from tamis.files import replacing
 from tamis.simulation import Simulator
 from tamis.sources import source_hash, sources
-from tamis.store import Run
+from tamis.runs.store import Run
 
 FOLDER = "code"
 IMPORTED = "imported"  # stands for the code of runs that were made elsewhere
-_SIM = Path(__file__).parent / "sim"
+_SIM = Path(__file__).parent.parent / "sim"
 
 
 def code_of(simulator: Simulator) -> str:

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tamis import files
-from tamis.index import Index, Row, first_seconds, salvaged
-from tamis.records import Damaged, Run, read_record
-from tamis.segments import Member, Place, array_bytes, opened, padded, segment_path, sizes, walk
+from tamis.runs.index import Index, Row, first_seconds, salvaged
+from tamis.runs.records import Damaged, Run, read_record
+from tamis.runs.segments import Member, Place, array_bytes, opened, padded, segment_path, sizes, walk
 
 _MANY = 2000  # rows that are written together
 

@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tamis.cli.terminal import duration, say, size, table
 from tamis.contract import check_simulator
 from tamis.errors import SimulationError, StudyError
 from tamis.files import load_arrays
-from tamis.keys import read_keys, run_key
-from tamis.provenance import changes, outdated
+from tamis.runs.keys import read_keys, run_key
+from tamis.runs.provenance import changes, outdated
+from tamis.runs.store import Run, RunStore, failure_groups, paths
+from tamis.runs.worker import check_present
 from tamis.simulation import explained
-from tamis.store import Run, RunStore, failure_groups, paths
 from tamis.study.manifest import read_manifest
 from tamis.study.reader import Raw, applies, read, stage_hashes, up_to_date
-from tamis.terminal import duration, say, size, table
 from tamis.types import Array, Inputs, Outputs, Value
-from tamis.worker import check_present
 
 if TYPE_CHECKING:
     from tamis.experiment import Experiment

@@ -1,0 +1,1 @@
+"""What follows from draws and from a surrogate: predictions, propagated numbers, sensitivities."""

@@ -1,0 +1,1 @@
+"""The command line: its verbs, the plan and the summary it prints, its progress bars."""
