@@ -56,11 +56,22 @@ def test_duplicates_and_negligible_clouds_are_dropped():
     mean = np.array([[0.0, 0.0], [0.5, 0.0], [5.0, 0.0], [-5.0, 0.0], [0.0, 9.0], [1.0, 0.0]])
     scale = np.array([1.0, 1.0, 1.0, 1.0, 1.0, 0.01])[:, None, None] * np.eye(2)
     draws = np.column_stack([[0.0, -1.0, -2.0, -20.0, -np.inf, -3.0], np.zeros(6), np.arange(6.0)])
-    kept, widths, rare = scouting.distinct(mean, scale, draws)
+    elsewhere = np.full((100, 2), 50.0)
+    kept, widths, rare = scouting.distinct(mean, scale, draws, elsewhere)
     assert (
         kept.tolist() == [[0.0, 0.0], [5.0, 0.0], [1.0, 0.0]] and len(widths) == 3
     )  # a narrow one within a wide one
     assert rare.tolist() == [[0.0, 0.0], [-2.0, 0.0], [-3.0, 0.0]]
+
+
+def test_a_cloud_in_which_the_population_lies_is_dropped():
+    mean, scale = np.array([[0.0, 0.0], [0.1, 0.0]]), np.array([1.0, 0.001])[:, None, None] * np.eye(2)
+    draws = np.column_stack([[0.0, 0.0], np.zeros(2), np.arange(2.0)])
+    population = np.random.default_rng(0).standard_normal((200, 2))
+    kept, widths, rare = scouting.distinct(mean, scale, draws, population)
+    assert kept.tolist() == [[0.1, 0.0]] and len(widths) == len(rare) == 1
+    none, _, rare = scouting.distinct(mean[:1], scale[:1], draws[:1], population)
+    assert none.shape == (0, 2) and rare.shape == (0, 2)
 
 
 def test_joined_components_are_student_laws_in_scores():

@@ -94,12 +94,12 @@ def test_three_reported_errors_hold_the_truth_over_the_battery(n):
 
 
 @pytest.mark.slow
-@pytest.mark.statistical  # found with probability 0.9 or so: fewer than 14 of 20 with probability 2e-3; fixed seeds
+@pytest.mark.statistical  # found with probability 0.7: fewer than 9 of 20 with probability 5e-3; fixed seeds
 def test_a_narrow_mode_is_found_in_most_runs():
     problem = problems.narrow()
     runs = np.array([sample(problem, 2000, 1000 + seed).log_evidence for seed in range(20)])
     found = np.abs(runs[:, 0]) < 1  # without it -2.3
-    assert found.sum() >= 14
+    assert found.sum() >= 9
     assert np.all(np.abs(runs[found, 0]) < 4 * runs[found, 1])
 
 

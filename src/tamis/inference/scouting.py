@@ -48,6 +48,7 @@ _FREEDOM = 8.0  # degrees of freedom of the clouds
 _ELITE = 8  # one point in so many shapes the next cloud of a climb
 _EFFECTIVE = 5  # and in weighing, an effective one in so many
 _FIRST = 0.3  # first width of a cloud, the distance between points being 1
+_KNOWN = 0.02  # share of the first stage's population that a cloud holds, above which it is dropped
 _NEGLIGIBLE = 1e-4  # mass of a mode that is dropped, the largest being 1
 
 
@@ -127,11 +128,14 @@ def advance(
     return mean, scale, np.column_stack([log_likelihood, base, cloud])
 
 
-def distinct(mean: Array, scale: Array, draws: Array) -> tuple[Array, Array, Array]:
+def distinct(mean: Array, scale: Array, draws: Array, population: Array) -> tuple[Array, Array, Array]:
     """Return the clouds that are neither negligible nor one with another of greater mass, and their draws, (m, 2).
 
-    Two are one if each has the other's centre within twice its radius; a narrow one within a wide one is kept.
+    Two are one if each has the other's centre within twice its radius; a narrow one within a wide one is kept. A cloud
+    that holds a fair share of the population (n, d) within twice its radius is dropped: nothing need lead there, and
+    its proposals would have the bulk of a funnel mixed, and the stage over, before the neck is filled.
     """
+    radius = 4 * mean.shape[1]  # twice the radius, squared
     mass = np.array([logsumexp(draws[draws[:, 2] == k, :2].sum(axis=1)) for k in range(len(mean))])
     kept: list[int] = []
     for k in np.argsort(-mass, kind="stable"):
@@ -139,11 +143,18 @@ def distinct(mean: Array, scale: Array, draws: Array) -> tuple[Array, Array, Arr
             break
         off = mean[k] - mean[kept]
         theirs = np.einsum("ki,kij,kj->k", off, np.linalg.inv(scale[kept]), off)
-        mine = np.einsum("ki,ij,kj->k", off, np.linalg.inv(scale[k]), off)
-        if not np.any(np.maximum(mine, theirs) < 4 * mean.shape[1]):
+        mine = _distance(off, scale[k])
+        if not np.any(np.maximum(mine, theirs) < radius):
             kept.append(int(k))
+    inside = [np.mean(_distance(population - mean[k], scale[k]) < radius) for k in kept]
+    kept = [k for k, share in zip(kept, inside, strict=True) if share < _KNOWN]
     possible = np.isin(draws[:, 2], kept) & np.isfinite(draws[:, 0])
     return mean[kept], scale[kept], draws[possible, :2]
+
+
+def _distance(off: Array, scale: Array) -> Array:
+    """Return squared distances (n,) of points (n, d) from a cloud, the radius being the root of d."""
+    return np.asarray(np.einsum("ni,ij,nj->n", off, np.linalg.inv(scale), off))
 
 
 def _tempered(log_weight: Array, least: float) -> Array:

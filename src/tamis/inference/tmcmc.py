@@ -260,7 +260,7 @@ def search(state: State, target: LogDensity, fraction: float, rng: Generator) ->
     state = replace(state, mode=mode, width=width, calls=state.calls + n // 2)
     if state.searched < scouting.BATCHES:
         return state
-    mode, width, rare = scouting.distinct(mode, width, rare)
+    mode, width, rare = scouting.distinct(mode, width, rare, state.z)
     first = next_exponent(state.opening[:, -1], 0.0, fraction, rare + np.array([0.0, math.log(n)]))
     if first < _TOO_FAR * state.exponent:
         state = replace(_opened(state.opening), searched=state.searched, calls=state.calls)
