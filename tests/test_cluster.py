@@ -257,7 +257,8 @@ def test_a_cut_connection_ends_the_campaign_which_goes_on_later(machines, tmp_pa
     assert {run.status for run in runs} == {"done"} and finished.items() <= contents(store.root).items()
 
 
-def test_no_scheduler_is_said_at_once():
+def test_no_scheduler_is_said_at_once(monkeypatch):
+    monkeypatch.setattr(tamis.runs.cluster, "_CONNECT_SECONDS", 1.0)
     with pytest.raises(StudyError, match=r"no Dask scheduler at tcp://127.0.0.1:1 .*dask scheduler"):
         Cluster("tcp://127.0.0.1:1")
 

@@ -195,6 +195,7 @@ def test_an_interrupt_at_any_line_is_told_as_such_and_costs_nothing(tmp_path, st
     """The interrupt is raised at one line after another of those that a small campaign executes in tamis."""
     points = [{"a": float(i)} for i in range(3)]
     evaluate(LINE, points, RunStore(tmp_path / "first"), executor=0)  # what is done once a process
+    gc.freeze()  # of what was imported up to here nothing will go: it is not looked through at every stop
     executed = interrupted(tmp_path / "reference", points, None)
     reference = contents(tmp_path / "reference")
     lines = sorted(set(np.random.default_rng(stops).integers(1, int(0.9 * executed), stops).tolist()))

@@ -14,8 +14,13 @@ What a first run waits for
 Numba compiles every function it meets to the end, with a door through which Python can call it, and then once more
 as a part of each caller. What only kernels call is therefore marked `inner`: it has no such door, it is compiled
 once whether a number is handed to it as a constant or not, and it does not go to disk, where nobody would ask for
-it. That is a fifth of the time. Lower levels of optimisation, no vectorisation, no counting of references and no
-garbage collection meanwhile save less than a tenth each, if anything, and were left alone.
+it. That is a fifth of the time. A number that is written in a call, or named in capitals, has a type of its own, for
+which Numba would compile a kernel once more; it is told that it is a number, which is a tenth. Lower levels of
+optimisation, no vectorisation, no counting of references and no garbage collection meanwhile save less than a tenth
+each, if anything, and were left alone.
+
+Processes that need the same kernels at the same time wait for the one that came first, and then find them: it would
+take each of them as long, and Numba's index of a function is not made for two that write different types into it.
 
 LLVM could also join the scalar operations of a line into vectors (SLP). That takes a fifth to a third off the solvers
 of contact problems and returns the same bits, but Numba keeps it off since it was found to miscompile
@@ -24,18 +29,22 @@ of contact problems and returns the same bits, but Numba keeps it off since it w
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shutil
 import tempfile
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
 from numba.core import config as _config
+from numba.core import types as _types
 from numba.extending import register_jitable
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -47,6 +56,8 @@ _OPTIONS: Any = {
     "no_cfunc_wrapper": True,  # a door for C that nobody uses, and a twentieth of the time to compile
 }
 _KEEP_SECONDS = 30 * 86400.0
+_threads = threading.RLock()
+_held: set[Path] = set()  # the families whose caches this process holds
 
 
 def kernel(function: F) -> F:
@@ -59,7 +70,37 @@ def kernel(function: F) -> F:
         compiled: Any = numba.njit(cache=True, **_OPTIONS)(function)
     finally:
         config.CACHE_DIR = before
+    if not hasattr(compiled, "get_call_template"):  # compilation is switched off
+        return function
+    template, build = compiled.get_call_template, compiled.compile
+    number: Any = _types.unliteral
+
+    def plain(args: Any, kws: dict[str, Any]) -> Any:
+        return template(tuple(map(number, args)), {name: number(given) for name, given in kws.items()})
+
+    def build_alone(signature: Any) -> Any:
+        with _alone(folder):
+            return build(signature)
+
+    compiled.get_call_template, compiled.compile = plain, build_alone
     return compiled  # type: ignore[no-any-return]
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Hold a family's cache while something is looked up in it or compiled into it; others wait, then find it there."""
+    with _threads:
+        if folder in _held:
+            yield
+            return
+        with ExitStack() as until_then:
+            with suppress(OSError):  # a disk without locks: compile side by side
+                handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+                until_then.callback(os.close, handle)
+                fcntl.flock(handle, fcntl.LOCK_EX)
+            _held.add(folder)
+            until_then.callback(_held.discard, folder)
+            yield
 
 
 def inner(function: F) -> F:

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -411,10 +412,15 @@ def write_report(found: Results) -> None:
         page.write_report(each, each.folder / "report.html")
 
 
-def _provenance(manifest: dict[str, Any], study: Study) -> dict[str, Any]:
+@cache
+def _libraries() -> dict[str, str]:
+    """Return the versions of what computes; looked up once, as each look goes through all that is installed."""
     from importlib.metadata import version
 
-    libraries = ("numpy", "scipy", "numba")
+    return {name: version(name) for name in ("numpy", "scipy", "numba")}
+
+
+def _provenance(manifest: dict[str, Any], study: Study) -> dict[str, Any]:
     return {
         **manifest,
         "tamis": __version__,
@@ -428,5 +434,5 @@ def _provenance(manifest: dict[str, Any], study: Study) -> dict[str, Any]:
         },
         "python": platform.python_version(),
         "machine": f"{platform.system()} {platform.machine()}",
-        "libraries": {name: version(name) for name in libraries},
+        "libraries": dict(_libraries()),
     }

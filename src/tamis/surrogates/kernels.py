@@ -16,7 +16,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.jit import kernel
+from tamis.jit import inner, kernel
 
 Array: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.int64]
@@ -116,7 +116,7 @@ def follow(
     return k
 
 
-@kernel
+@inner
 def _orthogonal(z: Array, basis: Array, w: Array, inside: Array) -> tuple[Array, float]:
     """Take from z what the basis (k, n) holds of it on the rows of the path, again if that was most of it.
 
@@ -145,7 +145,7 @@ def _orthogonal(z: Array, basis: Array, w: Array, inside: Array) -> tuple[Array,
     return r, math.sqrt(after)
 
 
-@kernel
+@inner
 def _inverted(inverse: Array, r: Array, over: float, corner: float) -> float:
     """Append a column to the inverse of R (its transpose is stored) and return the sum of its squares."""
     k = len(r)
@@ -163,7 +163,7 @@ def _inverted(inverse: Array, r: Array, over: float, corner: float) -> float:
     return squares
 
 
-@kernel
+@inner
 def _errors(
     residual: Array,
     leverage: Array,
@@ -191,7 +191,7 @@ def _errors(
     return found
 
 
-@kernel
+@inner
 def _stride(
     x: Array,
     lean: Array,
@@ -247,7 +247,7 @@ def _stride(
         level[i] -= go[i]
 
 
-@kernel
+@inner
 def _ratios(
     correlation: Array,
     slope: Array,

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.jit import kernel
+from tamis.jit import inner, kernel
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -106,7 +106,7 @@ def analyse(m: int, a: Indices, b: Indices, lu: BlockLU) -> tuple[int, int]:
     return count, products
 
 
-@kernel
+@inner
 def invert(blocks: Array, k: int, work: Array) -> bool:
     """Replace block ``k`` by its inverse (Gauss-Jordan with row exchanges); False if it has none."""
     six = blocks.shape[1]  # not a constant, or the compiler unrolls every loop

@@ -29,7 +29,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.jit import kernel
+from tamis.jit import inner, kernel
 
 Array = NDArray[np.float64]
 MAX_ROOT = 100
@@ -56,7 +56,7 @@ def natural(u0: float, u1: float, u2: float, r0: float, r1: float, r2: float, mu
     return math.sqrt((r0 - p0) ** 2 + (r1 - p1) ** 2 + (r2 - p2) ** 2)
 
 
-@kernel
+@inner
 def slope(
     r0: float, r1: float, r2: float, u0: float, u1: float, u2: float, mu: float, rho: float
 ) -> tuple[float, float, float, float, float, float, float, float, float]:

@@ -62,7 +62,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.jit import kernel
+from tamis.jit import inner, kernel
 
 DONE, TOO_LONG, NO_RATIO = 0, 1, 2
 MAX_STEPS = 20_000
@@ -70,7 +70,7 @@ STEP = 0.42
 EARLY = 3  # steps within which a peak is the damper's alone
 
 
-@kernel
+@inner
 def power(w: float, alpha: float) -> float:
     """Return ``x^alpha = w^(4 alpha)``, by products for the two exponents that have a name."""
     if alpha == 0.5:
@@ -82,7 +82,7 @@ def power(w: float, alpha: float) -> float:
     return math.exp(4.0 * alpha * math.log(w))
 
 
-@kernel
+@inner
 def power_near(known: float, at: float, w: float, alpha: float) -> float:
     """Return `power` at ``w`` from its known value at a neighbour."""
     if alpha == 0.5 or alpha == 0.25 or at <= 0.0 or abs(w - at) > 0.03 * at:
@@ -93,7 +93,7 @@ def power_near(known: float, at: float, w: float, alpha: float) -> float:
     return known * (1.0 + a * e * (1.0 + (a - 1.0) * 0.5 * e * series))
 
 
-@kernel
+@inner
 def advance(
     w: float, p: float, F: float, h: float, g: float, alpha: float
 ) -> tuple[float, float, float, float]:
@@ -121,7 +121,7 @@ def advance(
     return w1, p1, power_near(za, wa, w1, alpha), sixth * (w3 + 2.0 * (wb3 + wc3) + wd3)
 
 
-@kernel
+@inner
 def force_rate(w: float, p: float, z: float, F: float, g: float, alpha: float) -> float:
     """Return the rate of ``F`` on the clock of `advance`; 0 at the first instant, as a convention."""
     if w <= 0.0:
@@ -130,21 +130,21 @@ def force_rate(w: float, p: float, z: float, F: float, g: float, alpha: float) -
     return 1.5 * w3 * w * w * p + g * z * (alpha * p * p / w - w3 * F)
 
 
-@kernel
+@inner
 def hermite(s: float, a: float, da: float, b: float, db: float) -> float:
     """Interpolate between ``a`` and ``b`` of slopes ``da`` and ``db`` at ``0 <= s <= 1``."""
     r = 1.0 - s
     return r * r * (a * (1.0 + 2.0 * s) + da * s) + s * s * (b * (1.0 + 2.0 * r) - db * r)
 
 
-@kernel
+@inner
 def hermite_slope(s: float, a: float, da: float, b: float, db: float) -> float:
     """Differentiate `hermite`."""
     r = 1.0 - s
     return 6.0 * s * r * (b - a) + da * r * (1.0 - 3.0 * s) + db * s * (3.0 * s - 2.0)
 
 
-@kernel
+@inner
 def stick(q: float, u: float, t: float, kappa: float) -> tuple[float, float]:
     """Let a sticking spring swing for a time ``t``: ``q' = kappa u``, ``u' = -7/2 q``.
 
@@ -156,7 +156,7 @@ def stick(q: float, u: float, t: float, kappa: float) -> tuple[float, float]:
     return q * cos + kappa * u * sin, u * cos - 3.5 * q * sin
 
 
-@kernel
+@inner
 def force(s: float, span: tuple[float, ...]) -> float:
     """Interpolate ``F`` inside a step: its spring from ``w``, which is nearly straight, its damper by itself."""
     D0, dD0, D1, dD1, w0, dw0, w1, dw1 = span[:8]
@@ -165,7 +165,7 @@ def force(s: float, span: tuple[float, ...]) -> float:
     return w3 * w3 + hermite(s, D0, dD0, D1, dD1)
 
 
-@kernel
+@inner
 def force_slope(s: float, span: tuple[float, ...]) -> float:
     """Differentiate `force`."""
     D0, dD0, D1, dD1, w0, dw0, w1, dw1 = span[:8]
@@ -174,7 +174,7 @@ def force_slope(s: float, span: tuple[float, ...]) -> float:
     return 6.0 * w2 * w2 * w * hermite_slope(s, w0, dw0, w1, dw1) + hermite_slope(s, D0, dD0, D1, dD1)
 
 
-@kernel
+@inner
 def margin(
     s: float,
     side: float,
@@ -194,7 +194,7 @@ def margin(
     return mu * force(s, span) - side * q
 
 
-@kernel
+@inner
 def locate(
     low: float,
     high: float,
@@ -231,7 +231,7 @@ def locate(
     return s
 
 
-@kernel
+@inner
 def switch(
     q: float,
     u: float,
@@ -279,7 +279,7 @@ def switch(
     return side * cap1, u, side
 
 
-@kernel
+@inner
 def first_peak(g: float, alpha: float) -> float:
     """Return the greatest ``F`` of a damper so strong that it comes before the spring counts, in the first steps.
 
@@ -293,7 +293,7 @@ def first_peak(g: float, alpha: float) -> float:
     return g * power(w, alpha) * p + w**6
 
 
-@kernel
+@inner
 def end_of_contact(w0: float, p0: float, w1: float, p1: float, h: float, g: float, alpha: float) -> float:
     """Return the fraction of the step at which ``F`` vanishes.
 
@@ -311,7 +311,7 @@ def end_of_contact(w0: float, p0: float, w1: float, p1: float, h: float, g: floa
     return min(max(s, 0.0), 1.0)
 
 
-@kernel
+@inner
 def collide(
     g: float, alpha: float, mu: float, kappa: float, u: float, step: float, record: NDArray[np.float64]
 ) -> tuple[int, float, float, float, float]:

@@ -34,7 +34,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.jit import kernel
+from tamis.jit import inner, kernel
 from tamis.sim.common.cone import natural, solve_local
 from tamis.sim.nscd.mixing import Mixing, begin, combine
 from tamis.sim.nscd.sweep import LOAD
@@ -108,7 +108,7 @@ def fill_blocks(
                 block[k, a] *= scale
 
 
-@kernel
+@inner
 def invert(m: Array, out: Array) -> None:
     """Invert a 3x3 matrix."""
     c0 = m[1, 1] * m[2, 2] - m[1, 2] * m[2, 1]
@@ -135,7 +135,7 @@ def invert_all(diagonal: Array, inverse: Array) -> None:
             inverse[i, 0, 0] = math.nan
 
 
-@kernel
+@inner
 def row(p: Problem, x: Array, i: int) -> tuple[float, float, float]:
     """Return the velocity of contact i from q and all impulses but its own."""
     u0, u1, u2 = p.q[i, 0], p.q[i, 1], p.q[i, 2]
@@ -182,7 +182,7 @@ def residual(p: Problem, x: Array, u: Array) -> tuple[float, int]:
     return max(largest / scale, math.sqrt(squares) / norm if norm > 0.0 else 0.0), worst
 
 
-@kernel
+@inner
 def sweep(p: Problem, x: Array) -> float:
     """Solve every contact once, ``stride`` apart; return the largest change, dimensionless."""
     n = len(p.mu)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.jit import kernel
+from tamis.jit import inner, kernel
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -128,7 +128,7 @@ def locate(table: NDArray[np.uint8], ptr: Ints, col: Ints, pattern: Pattern) -> 
                 pattern.target[begin[s] + b * d + a] = m + k
 
 
-@kernel
+@inner
 def invert_pivoted(m: Array, out: Array) -> None:
     """Invert a block (9 numbers, left spoilt) by elimination with pivots: near the end its numbers are far apart."""
     for i in range(3):

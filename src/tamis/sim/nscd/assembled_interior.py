@@ -41,7 +41,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.jit import kernel
+from tamis.jit import inner, kernel
 from tamis.sim.common.cone import project
 from tamis.sim.nscd.assembled import Problem, residual, velocities
 from tamis.sim.nscd.assembled_factor import Factor, Pattern, factorise, solve
@@ -60,7 +60,7 @@ NEAR = 1e-3  # residual below which the limit of two iterates is looked for,
 SHRINKS = 0.9  # if the roots of their gaps have at most this ratio
 
 
-@kernel
+@inner
 def rescale(p: Problem, t: Problem, scale: Array) -> float:
     """Fill t with p in Lorentz's scaling and the matching scale of impulses; return the unit of velocity."""
     n = len(p.mu)
@@ -85,7 +85,7 @@ def rescale(p: Problem, t: Problem, scale: Array) -> float:
     return unit
 
 
-@kernel
+@inner
 def fill_matrix(t: Problem, pattern: Pattern, f: Factor, w: Interior, eta: Array) -> None:
     """Write ``E W + Q_w^-1`` into the places of the factor."""
     first = 2 * len(pattern.later)
@@ -117,7 +117,7 @@ def fill_matrix(t: Problem, pattern: Pattern, f: Factor, w: Interior, eta: Array
                 f.block[first + step, 3 * a + b] = m
 
 
-@kernel
+@inner
 def step_dual(t: Problem, w: Interior, dx: Array, dy: Array) -> None:
     """Compute ``dy = E W dx + (residual of y)``."""
     velocities(t, dx, dy)
@@ -132,7 +132,7 @@ def step_dual(t: Problem, w: Interior, dx: Array, dy: Array) -> None:
             dy[i, c] += w.dual[i, c] - w.y[i, c]
 
 
-@kernel
+@inner
 def place(p: Problem, w: Interior, x: Array, u: Array, unit: float, start: float) -> None:
     """Put the iterates where the path begins."""
     if start >= 1.0:

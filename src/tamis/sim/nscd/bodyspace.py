@@ -35,7 +35,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.jit import kernel
+from tamis.jit import inner, kernel
 from tamis.sim.common.blocklu import BlockLU, analyse, block_lu
 from tamis.sim.nscd.direct import solve_direct
 from tamis.sim.nscd.newton import Trial, proximal_newton, trial_arrays
@@ -122,7 +122,7 @@ def workspace(n_bodies: int, n_contacts: int) -> Workspace:
     )
 
 
-@kernel
+@inner
 def unsettled(errors: Array, goal: float, n: int) -> int:
     """Count the contacts among the first ``n`` that are above the goal."""
     count = 0
@@ -177,7 +177,7 @@ def solve_contacts(
     return status, iterations, found, worst
 
 
-@kernel
+@inner
 def solve_touching(
     contacts: Contacts, w: Array, r: Array, tol: float, work: Workspace
 ) -> tuple[int, int, float, int]:

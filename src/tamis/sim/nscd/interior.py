@@ -65,7 +65,7 @@ def inverse_quadratic(
     return f * h0 - v0 / size, -f * h1 + v1 / size, -f * h2 + v2 / size
 
 
-@kernel
+@inner
 def longest(v: Array, d: Array) -> float:
     """Return the largest step, up to 1, for which all ``v + step d`` stay in the cone."""
     most = 1.0
@@ -102,7 +102,7 @@ def scale_points(n: int, w: Interior, eta: Array) -> None:
         )
 
 
-@kernel
+@inner
 def correct(n: int, w: Interior, eta: Array, target: float, out: Array) -> None:
     """Add the centring and second-order terms of the first n contacts to their right-hand sides."""
     half, scaled, ax, ay = w.half, w.scaled, w.ax, w.ay

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.jit import kernel
+from tamis.jit import inner
 from tamis.sim.common.cone import project
 
 Array = NDArray[np.float64]
@@ -55,7 +55,7 @@ def memory(n: int) -> Mixing:
     )
 
 
-@kernel
+@inner
 def dot(a: Array, b: Array, size: int) -> float:
     """Return the scalar product, in four partial sums (a single one waits for each addition)."""
     n = size // 4 * 4
@@ -70,7 +70,7 @@ def dot(a: Array, b: Array, size: int) -> float:
     return (s0 + s1) + (s2 + s3)
 
 
-@kernel
+@inner
 def begin(old: Mixing, x: Array) -> None:
     """Note the impulses with which a sweep begins."""
     for i in range(len(x)):
@@ -78,7 +78,7 @@ def begin(old: Mixing, x: Array) -> None:
             old.start[3 * i + j] = x[i, j]
 
 
-@kernel
+@inner
 def combine(old: Mixing, mu: Array, x: Array, mixing: bool) -> bool:
     """Note the result x of a sweep, and replace it by the combination if ``mixing``; say whether it was replaced."""
     kept, slot, before = int(old.state[0]), int(old.state[1]), old.state[2]

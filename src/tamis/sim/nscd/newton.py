@@ -35,7 +35,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.jit import kernel
+from tamis.jit import inner, kernel
 from tamis.sim.common.blocklu import BlockLU, factorise, solve
 from tamis.sim.common.cone import project, slope
 from tamis.sim.nscd.sweep import Contacts, copy, impose, push, residual, velocity
@@ -86,7 +86,7 @@ def imbalance(contacts: Contacts, w: Array, r: Array, weight: Array, c: float, t
     return math.sqrt(total)
 
 
-@kernel
+@inner
 def add_row(blocks: Array, s: int, j: int, G: Array, i: int, o: int, f0: float, f1: float, f2: float) -> None:
     """Add ``f`` times the columns ``o`` to ``o + 5`` of ``G_i`` to row ``j`` of block ``s``; stores come last."""
     c0 = blocks[s, j, 0] + f0 * G[i, 0, o] + f1 * G[i, 1, o] + f2 * G[i, 2, o]
@@ -99,7 +99,7 @@ def add_row(blocks: Array, s: int, j: int, G: Array, i: int, o: int, f0: float, 
     blocks[s, j, 3], blocks[s, j, 4], blocks[s, j, 5] = c3, c4, c5
 
 
-@kernel
+@inner
 def add_contact(
     contacts: Contacts,
     i: int,
@@ -147,7 +147,7 @@ def assemble(
         add_contact(contacts, i, lu, D)
 
 
-@kernel
+@inner
 def stride(
     contacts: Contacts, w: Array, r: Array, weight: Array, c: float, size: float, lu: BlockLU, trial: Trial
 ) -> float:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.jit import kernel
+from tamis.jit import inner, kernel
 from tamis.sim.common.blocklu import BlockLU, analyse, block_lu
 from tamis.sim.nscd.direct import solve_direct
 from tamis.sim.nscd.newton import Trial, trial_arrays
@@ -80,7 +80,7 @@ def patch_arrays(n_bodies: int, n_contacts: int) -> Patch:
     )
 
 
-@kernel
+@inner
 def root(parent: Indices, body: int) -> int:
     """Follow ``parent`` to the body that names the patch."""
     while parent[body] != body:
@@ -121,7 +121,7 @@ def find_patches(contacts: Contacts, errors: Array, threshold: float, core: int,
                     p.first[x] = 2 * i + side
 
 
-@kernel
+@inner
 def place_of(body: int, count: int, p: Patch) -> int:
     """Return the number of a body in the patch, the next one if it is new."""
     if body < 0:
@@ -132,7 +132,7 @@ def place_of(body: int, count: int, p: Patch) -> int:
     return int(p.number[body])
 
 
-@kernel
+@inner
 def gather(contacts: Contacts, w: Array, r: Array, local: Local, entry: int, p: Patch) -> tuple[int, int]:
     """Copy the contacts listed from ``entry`` and their bodies; return how many, no contacts if they do not fit."""
     n = m = 0

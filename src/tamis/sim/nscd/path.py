@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.jit import kernel
+from tamis.jit import inner, kernel
 from tamis.sim.common.blocklu import BlockLU, factorise, solve
 from tamis.sim.nscd.interior import (
     EARLY,
@@ -100,7 +100,7 @@ def fill(contacts: Contacts, m: int, count: int, scratch: Path, lu: BlockLU) -> 
         add_contact(contacts, i, lu, D)
 
 
-@kernel
+@inner
 def step_of(
     contacts: Contacts,
     m: int,

@@ -50,7 +50,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.jit import kernel
+from tamis.jit import inner, kernel
 from tamis.sim.common.cone import natural, project, solve_local
 
 Array = NDArray[np.float64]
@@ -101,7 +101,7 @@ class Last(NamedTuple):
     pace: Array  # (2,): Nesterov's number, and the sum of squares of the last changes
 
 
-@kernel
+@inner
 def copy(source: Array, target: Array) -> None:
     """Copy as many rows as the smaller array has; compiles ten times faster than an assignment of slices."""
     for i in range(min(source.shape[0], target.shape[0])):
@@ -109,7 +109,7 @@ def copy(source: Array, target: Array) -> None:
             target[i, j] = source[i, j]
 
 
-@kernel
+@inner
 def velocity(i: int, contacts: Contacts, w: Array) -> tuple[float, float, float]:
     """Return the relative velocity (N, T1, T2) at contact ``i``."""
     G, bias = contacts.G, contacts.bias
@@ -129,7 +129,7 @@ def velocity(i: int, contacts: Contacts, w: Array) -> tuple[float, float, float]
     return u0, u1, u2
 
 
-@kernel
+@inner
 def push(i: int, contacts: Contacts, w: Array, d0: float, d1: float, d2: float) -> None:
     """Add the impulse ``d`` at contact ``i`` to the velocities of its bodies."""
     G = contacts.G
@@ -185,7 +185,7 @@ def prepare(contacts: Contacts, w: Array, local: Local) -> float:
     return math.sqrt(scale) if scale != 0.0 else 1.0
 
 
-@kernel
+@inner
 def slide(
     c1: float,
     c2: float,
@@ -220,7 +220,7 @@ def slide(
     return 0.0, 0.0, 0.0, -1.0
 
 
-@kernel
+@inner
 def slide_anew(
     i: int, W: Array, free: float, b1: float, b2: float, mu: float
 ) -> tuple[float, float, float, float]:
@@ -311,7 +311,7 @@ def begin(w: Array, r: Array, last: Last) -> None:
     last.pace[0], last.pace[1] = 0.0, math.inf
 
 
-@kernel
+@inner
 def extrapolate(now: Array, before: Array, beta: float) -> None:
     """Go on by ``beta`` times the last change; remember where from."""
     x, y = now.reshape(-1), before.reshape(-1)  # in one row it is four times as fast
@@ -387,7 +387,7 @@ def relax(
     return count
 
 
-@kernel
+@inner
 def confine(contacts: Contacts, r: Array) -> None:
     """Put the impulses back into their cones, which momentum has made some leave that wait."""
     for i in range(contacts.a.size):
