@@ -9,7 +9,8 @@ import pytest
 
 import tamis
 from tamis.cli.main import main
-from tamis.simulation import batched, builtins, complete, source_version
+from tamis.families import builtins
+from tamis.simulation import batched, complete, source_version
 
 MODEL = """
     import numpy as np

@@ -7,7 +7,6 @@ here knows mechanics or statistics. A simulator travels to a worker process by i
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import importlib
 import importlib.util
@@ -25,6 +24,7 @@ from typing import Any, Literal, Protocol, TypeVar, overload, runtime_checkable
 import numpy as np
 
 from tamis.errors import SimulationError, StudyError, TamisError, nearest
+from tamis.families import builtins
 from tamis.replays import Replay, replayed, without_replay
 from tamis.sources import source_hash
 from tamis.types import BatchInputs, Inputs, Outputs, Value
@@ -414,19 +414,6 @@ def find(name: str, base: Path | str | None = None) -> Any:
     raise StudyError(
         f'no simulator "{name}": expected "file.py:function" or the name of an installed one{nearest(name, valid)}'
     )
-
-
-def builtins() -> dict[str, str]:
-    """List the simulators shipped with tamis and the first line of their documentation, without importing them."""
-    found: dict[str, str] = {}
-    for file in sorted((Path(__file__).parent / "sim").glob("*/simulators.py")):
-        for node in ast.parse(file.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.FunctionDef) and any(
-                isinstance(d, ast.Call) and isinstance(d.func, ast.Name) and d.func.id == "simulator"
-                for d in node.decorator_list
-            ):
-                found[f"{file.parent.name}.{node.name}"] = (ast.get_docstring(node) or "").split("\n")[0]
-    return found
 
 
 def _find_builtin(name: str) -> Any:

@@ -406,7 +406,8 @@ def sim(arguments: argparse.Namespace) -> int:
     """List, describe or run simulators."""
     from tamis.cli.summary import print_ports, tell_of_compiling
     from tamis.cli.terminal import say, table
-    from tamis.simulation import builtins, find
+    from tamis.families import builtins
+    from tamis.simulation import find
 
     if (arguments.field and not arguments.storyboard) or (arguments.storyboard and not arguments.name):
         raise StudyError("expected tamis sim NAME [key=value...] --storyboard FILE [--field FIELD]")

@@ -185,9 +185,9 @@ def print_outputs(simulator: Simulator, outputs: Outputs) -> None:
 
 def tell_of_compiling(simulator: Simulator) -> None:
     """Say on the error stream why the first run with a family of kernels takes its time."""
-    from tamis.runs.provenance import family_of
+    from tamis.families import folder_of
 
-    family = family_of(simulator)
+    family = folder_of(simulator.address)
     if family is None:
         return
     from tamis.jit import is_cold

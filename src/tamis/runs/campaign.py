@@ -24,9 +24,10 @@ import numpy as np
 from tamis.runs import worker
 from tamis.contract import STATEFUL
 from tamis.errors import SimulationError, StudyError, TamisWarning, Unavailable
+from tamis.families import folder_of
 from tamis.runs.keys import digest, filled, spelled
 from tamis.runs.pool import Executors, Workers, elsewhere
-from tamis.runs.provenance import code_of, family_of, note, outdated
+from tamis.runs.provenance import code_of, note, outdated
 from tamis.runs.segments import Files
 from tamis.simulation import Simulator, find
 from tamis.runs.store import Run, RunStore, paths, writing
@@ -162,7 +163,7 @@ class _Keeper:
 def _made_otherwise(simulator: Simulator, runs: Iterable[Run]) -> dict[str, Run]:
     """Return the runs to be made again because another code made them; tell of those of which the author decides."""
     found = outdated(simulator, runs)
-    if found and family_of(simulator) is None:
+    if found and folder_of(simulator.address) is None:
         warnings.warn(
             f"{len(found)} runs of {simulator.name} were made before its code changed, and its version "
             f'"{simulator.version}" did not: they are used as they are; raise the version if results have changed',

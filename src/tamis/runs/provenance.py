@@ -18,6 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from tamis.errors import StudyError
+from tamis.families import code_files, code_hash, file_of
 from tamis.files import replacing
 from tamis.simulation import Simulator
 from tamis.sources import source_hash, sources
@@ -25,20 +26,12 @@ from tamis.runs.store import Run
 
 FOLDER = "code"
 IMPORTED = "imported"  # stands for the code of runs that were made elsewhere
-_SIM = Path(__file__).parent.parent / "sim"
 
 
 def code_of(simulator: Simulator) -> str:
     """Hash the sources behind a simulator; empty where there are none to read."""
     path = _file_of(simulator)
-    return _hashed(path, getattr(simulator, "function", None)) if path else ""
-
-
-def family_of(simulator: Simulator) -> Path | None:
-    """Return the folder of a built-in simulator's kernels."""
-    if not simulator.address.startswith("tamis:"):
-        return None
-    return _SIM / simulator.address.removeprefix("tamis:").partition(".")[0]
+    return _hashed(path, getattr(simulator, "function", None), simulator.address) if path else ""
 
 
 def outdated(simulator: Simulator, runs: Iterable[Run]) -> list[Run]:
@@ -54,7 +47,7 @@ def note(root: Path, simulator: Simulator) -> None:
         return
     kept = root / FOLDER / f"{code_of(simulator)}.json"
     if not kept.exists():
-        said = {"simulator": simulator.name, "version": simulator.version, "files": sources(path)}
+        said = {"simulator": simulator.name, "version": simulator.version, "files": _files(simulator, path)}
         with replacing(kept) as stream:
             stream.write(json.dumps(said, indent=1).encode())
 
@@ -73,7 +66,7 @@ def changes(root: Path, simulator: Simulator) -> list[str]:
         except (OSError, ValueError, KeyError, TypeError):
             continue
         if _module(name) == _module(simulator.name) and file.stem != mine:
-            now = sources(path)
+            now = _files(simulator, path)
             return sorted(one for one in {*files, *now} if files.get(one) != now.get(one))
     return []
 
@@ -83,19 +76,22 @@ def _module(name: str) -> str:
     return name.rpartition(":")[0] or name
 
 
+def _files(simulator: Simulator, path: Path) -> dict[str, str]:
+    return code_files(path) if file_of(simulator.address) else sources(path)
+
+
 def _file_of(simulator: Simulator) -> Path | None:
-    family = family_of(simulator)
-    if family is not None:
-        return family / "simulators.py"
+    if built_in := file_of(simulator.address):
+        return built_in
     code = getattr(getattr(simulator, "function", None), "__code__", None)
     path = Path(code.co_filename) if code is not None else None
     return path if path and path.is_file() else None
 
 
 @lru_cache(maxsize=64)
-def _hashed(path: Path, function: object) -> str:
+def _hashed(path: Path, function: object, address: str) -> str:
     """Hash once in the life of a function, which was imported from these sources as they were."""
     try:
-        return source_hash(path)[:16]
+        return code_hash(path) if file_of(address) else source_hash(path)[:16]
     except (OSError, StudyError):
         return ""
