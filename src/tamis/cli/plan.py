@@ -17,9 +17,10 @@ import numpy as np
 from tamis.cli.terminal import duration, say, size, table
 from tamis.contract import check_simulator
 from tamis.errors import SimulationError, StudyError
+from tamis.families import file_of
 from tamis.files import load_arrays
 from tamis.runs.keys import read_keys, run_key
-from tamis.runs.provenance import changes, outdated
+from tamis.runs.provenance import changes, code_warning, outdated
 from tamis.runs.store import Run, RunStore, failure_groups, paths
 from tamis.runs.worker import check_present
 from tamis.simulation import explained
@@ -70,12 +71,14 @@ def _print_stored(study: Study, keys: set[str]) -> None:
     """Say how many runs of the design are there already, and why the others have to be made."""
     with RunStore(study.runs) as store:
         have = store.get_many(keys)
-    old = outdated(study.simulator, have.values())
+    old = outdated(study.simulator, have.values()) if file_of(study.simulator.address) else []
     said = f"{len(have) - len(old)} of them are in the store"
     if len(have) == len(old) and (edited := changes(study.runs, study.simulator)):
         said += f"; the others are made anew because {_listed(edited)} changed since the last runs"
     if have or old or "because" in said:
         say(said)
+    if warning := code_warning(have.values(), study.simulator):
+        say(warning)
 
 
 def _listed(names: list[str]) -> str:
@@ -292,6 +295,8 @@ def _print_one(raw: Raw) -> None:
     if drawn:
         failed = sum(run.status != "done" for run in drawn.values())
         say(f"runs of the sampler: {len(drawn) - failed} done, {failed} failed")
+    if warning := code_warning([*stored.values(), *drawn.values()]):
+        say(warning)
     for group in groups[:_GROUPS]:
         _print_failures(root, group, logs[group[0].key])
     if len(groups) > _GROUPS:

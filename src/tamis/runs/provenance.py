@@ -13,6 +13,7 @@ last runs can then be said by name.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
@@ -38,6 +39,33 @@ def outdated(simulator: Simulator, runs: Iterable[Run]) -> list[Run]:
     """Return the runs that another code of the simulator made, of the same version."""
     code = code_of(simulator)
     return [run for run in runs if code and run.code not in ("", IMPORTED, code)]
+
+
+def code_warning(runs: Iterable[Run], simulator: Simulator | None = None) -> str:
+    """Say in a sentence which of these runs were made by other code of the same version; empty if none were.
+
+    Runs of a built-in simulator, and of ``simulator``, are compared with its code as it is now, others with each other.
+    """
+    groups: dict[tuple[str, str], Counter[str]] = {}
+    for run in runs:
+        if run.code not in ("", IMPORTED):
+            groups.setdefault((run.simulator, run.version), Counter())[run.code] += 1
+    said = []
+    for (name, version), codes in sorted(groups.items()):
+        file, count = file_of(name), codes.total()
+        if file or (simulator is not None and name == simulator.name):
+            now = _hashed(file, None, name) if file else code_of(simulator)  # type: ignore[arg-type]
+            old, what = count - codes[now], "other code than it has now"
+        else:
+            old, what = count if len(codes) > 1 else 0, f"{len(codes)} different codes"
+        if old:
+            remedy = (
+                "`tamis run` makes them again"
+                if file
+                else "they are used as they are: raise the version if results changed with the code"
+            )
+            said.append(f"{old} of {count} runs of {name}, version {version}, were made by {what}; {remedy}")
+    return "; ".join(said)
 
 
 def note(root: Path, simulator: Simulator) -> None:
