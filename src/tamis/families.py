@@ -33,7 +33,7 @@ def builtins() -> dict[str, str]:
     return {
         f"{file.parent.name}.{function.name}": (ast.get_docstring(function) or "").split("\n")[0]
         for file in sorted(_SIM.glob("*/simulators.py"))
-        for function in _simulators(file)
+        for function in _simulators(ast.parse(file.read_bytes()))
     }
 
 
@@ -53,9 +53,13 @@ def file_of(address: str) -> Path | None:
 def input_names(address: str) -> set[str] | None:
     """Return the names of a built-in simulator's inputs; None if there is no such simulator."""
     file = file_of(address)
-    for function in _simulators(file) if file else ():
+    module = ast.parse(file.read_bytes()) if file else ast.Module([], [])
+    for function in _simulators(module):
         if function.name == address.rpartition(".")[2]:
-            return {argument.arg for argument in (*function.args.args, *function.args.kwonlyargs)}
+            case = _case(function)
+            if not case:
+                return {argument.arg for argument in (*function.args.args, *function.args.kwonlyargs)}
+            return _fields(module, case)
     return None
 
 
@@ -80,14 +84,34 @@ def cache_folder() -> Path:
     )
 
 
-def _simulators(file: Path) -> list[ast.FunctionDef]:
-    body = ast.parse(file.read_bytes()).body
-    return [node for node in body if isinstance(node, ast.FunctionDef) and _is_simulator(node)]
+def _simulators(module: ast.Module) -> list[ast.FunctionDef]:
+    return [node for node in module.body if isinstance(node, ast.FunctionDef) and _declaration(node)]
 
 
-def _is_simulator(function: ast.FunctionDef) -> bool:
-    calls = [d.func for d in function.decorator_list if isinstance(d, ast.Call)]
-    return any(isinstance(name, ast.Name) and name.id == "simulator" for name in calls)
+def _declaration(function: ast.FunctionDef) -> ast.Call | None:
+    """Return the call that makes a function a simulator."""
+    calls = [node for node in function.decorator_list if isinstance(node, ast.Call)]
+    return next((c for c in calls if isinstance(c.func, ast.Name) and c.func.id == "simulator"), None)
+
+
+def _case(function: ast.FunctionDef) -> str:
+    """Return the name of the case that declares the inputs of a simulator; empty if its arguments do."""
+    declaration = _declaration(function)
+    given = [word.value for word in declaration.keywords if word.arg == "inputs"] if declaration else []
+    return ast.unparse(given[0]) if given and isinstance(given[0], (ast.Name, ast.Attribute)) else ""
+
+
+def _fields(module: ast.Module, case: str) -> set[str] | None:
+    """Return the fields of a case that are inputs, those that a call declares, from the file it is imported from."""
+    first, _, rest = case.partition(".")
+    imports = [node for node in module.body if isinstance(node, ast.ImportFrom)]
+    for place, name in ((node.module, a.name) for node in imports for a in node.names if a.name == first):
+        file = _PACKAGE.parent.joinpath(*f"{place}.{name if rest else ''}".split(".")).with_suffix(".py")
+        for part in ast.parse(file.read_bytes()).body:
+            if isinstance(part, ast.ClassDef) and part.name == (rest or name):
+                lines = [line for line in part.body if isinstance(line, ast.AnnAssign)]
+                return {ast.unparse(line.target) for line in lines if isinstance(line.value, ast.Call)}
+    return None
 
 
 def _shown(file: Path) -> str:

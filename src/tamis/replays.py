@@ -147,11 +147,11 @@ def without_replay(name: str) -> StudyError:
     )
 
 
-def replayed(name: str, door: Callable[..., Any], inputs: Inputs, fps: float) -> Replay:
-    """Go through the door of the simulator called ``name`` and make sure that a replay comes out."""
+def replayed(name: str, show: Callable[..., Any], fps: float) -> Replay:
+    """Ask the simulator called ``name`` for a replay and make sure that it is one."""
     if not fps > 0:
         raise StudyError(f"replay of {name}: fps must be positive, found {fps:g}")
-    answer = door(**inputs, fps=fps)
+    answer = show(fps=fps)
     if not isinstance(answer, Replay):
         raise StudyError(f"replay of {name}: expected a tamis.replays.Replay, found {type(answer).__name__}")
     return answer
