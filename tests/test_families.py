@@ -11,6 +11,10 @@ from pathlib import Path
 import pytest
 
 from tamis import families
+from tamis.contract import check_simulator
+from tamis.errors import StudyError
+from tamis.simulation import find
+from tamis.study.reader import input_names, read
 
 PACKAGE = Path(families.__file__).parent
 ASK = """
@@ -103,9 +107,22 @@ def test_a_hash_is_the_same_with_and_without_the_memory_of_trees(copy):
 
 
 def test_inputs_are_read_as_they_are_declared():
-    from tamis.simulation import find
-
     assert families.input_names("tamis:nscd.nothing") is None
     assert families.input_names("tamis:nothing.nothing") is None
     for name in families.builtins():
         assert families.input_names(f"tamis:{name}") == set(find(f"tamis:{name}").inputs)
+
+
+def test_a_study_of_a_users_case_does_not_take_its_argument_for_an_input(tmp_path):
+    text = "import tamis\nfrom tamis.interfaces import Case, port\nfrom dataclasses import dataclass\n\n"
+    text += "@dataclass(frozen=True)\nclass Drop(Case):\n    height: float = port(1.0, bounds=(0.0, 9.0))\n\n"
+    text += "@tamis.simulator(inputs=Drop, outputs={'t': 's'})\n"
+    text += "def drop(case):\n    return {'t': (2 * case.height / 9.81) ** 0.5}\n"
+    (tmp_path / "model.py").write_text(text)
+    (tmp_path / "study.toml").write_text('[model]\nsimulator = "model.py:drop"\n')
+    assert input_names(read(tmp_path / "study.toml")) is None
+    drop = find("model.py:drop", tmp_path)
+    assert list(drop.inputs) == ["height"] and drop.inputs["height"].bounds == (0.0, 9.0)
+    check_simulator(drop, {"height": 2.0}, {"height": 3.0})
+    with pytest.raises(StudyError, match="drop: height must be from 0 to 9, found 10"):
+        drop(height=10.0)

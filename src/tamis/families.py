@@ -56,11 +56,15 @@ def input_names(address: str) -> set[str] | None:
     module = ast.parse(file.read_bytes()) if file else ast.Module([], [])
     for function in _simulators(module):
         if function.name == address.rpartition(".")[2]:
-            case = _case(function)
-            if not case:
-                return {argument.arg for argument in (*function.args.args, *function.args.kwonlyargs)}
-            return _fields(module, case)
+            named = arguments(function)
+            return _fields(module, _case(function)) if named is None else named
     return None
+
+
+def arguments(function: ast.FunctionDef) -> set[str] | None:
+    """Return the names of a simulator's inputs if its arguments are; None where it takes a case that declares them."""
+    names = {argument.arg for argument in (*function.args.args, *function.args.kwonlyargs)}
+    return None if len(names) == 1 and _case(function) else names
 
 
 def code_hash(path: Path) -> str:
@@ -91,7 +95,7 @@ def _simulators(module: ast.Module) -> list[ast.FunctionDef]:
 def _declaration(function: ast.FunctionDef) -> ast.Call | None:
     """Return the call that makes a function a simulator."""
     calls = [node for node in function.decorator_list if isinstance(node, ast.Call)]
-    return next((c for c in calls if isinstance(c.func, ast.Name) and c.func.id == "simulator"), None)
+    return next((c for c in calls if ast.unparse(c.func).rpartition(".")[2] == "simulator"), None)
 
 
 def _case(function: ast.FunctionDef) -> str:

@@ -238,7 +238,7 @@ def input_names(raw: Raw) -> set[str] | None:
         return None
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.FunctionDef) and node.name == function:
-            return {argument.arg for argument in (*node.args.args, *node.args.kwonlyargs)}
+            return families.arguments(node)
     return None
 
 
