@@ -38,6 +38,7 @@ from tamis.report.solids import (
     order,
     paint,
     piece,
+    segments,
     shadow,
     slices,
     solid,
@@ -174,14 +175,15 @@ def _named(replay: Replay, field: str) -> str:
 
 
 def _solids(replay: Replay) -> tuple[list[int], list[Solid]]:
-    """Return what is painted and of which shape each piece is: bars that play in a ring are in slices."""
+    """Return what is painted and of which shape each piece is: lines are in segments, bars in a ring in slices."""
     rings = any(shape.kind == "ring" for shape in replay.shapes)
     drawn: list[int] = []
     solids: list[Solid] = []
     for b, shape in enumerate(replay.shapes):
         if shape.kind != "halfspace":
-            whole = solid(shape)
-            parts = slices(whole) if rings and shape.kind == "cylinder" else [whole]
+            parts = segments(shape) if shape.kind == "line" else [solid(shape)]
+            if rings and shape.kind == "cylinder":
+                parts = slices(parts[0])
             solids += parts
             drawn += [b] * len(parts)
     if not solids:
@@ -239,6 +241,8 @@ def _ground(solids: Sequence[Solid], seen: Seen, floors: Sequence[Floor], view: 
         found.append(Polygon(ground, (r, g, b, 1.0), (*to_rgb(_BORDER), 1.0), 0.5))
         if surface.normal[2] > _LYING:
             for part, points in zip(solids, seen.points, strict=True):
+                if part.kind == "line":
+                    continue
                 dark = shadow(part, points[: len(part.points)], surface, view.camera)
                 found.append(Polygon(dark, (*to_rgb(_SHADOW), 1.0), (0.0, 0.0, 0.0, 0.0), 0.0))
     return found
