@@ -42,6 +42,8 @@ WITHIN_ROW = {
     ("simulation", "replays"),
     ("simulation", "interfaces"),
     ("contract", "simulation"),
+    ("contract", "interfaces"),
+    ("interfaces", "replays"),
     ("experiment", "observables"),
     ("experiment", "noise"),
     ("noise", "gaussians"),
@@ -157,6 +159,23 @@ def test_heavy_libraries_are_lazy_and_at_home(path: Path) -> None:
             )
         elif library in HEAVY or name.startswith("scipy.stats"):
             assert not top, f"{relative} imports {name} at module level"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(SRC)))
+def test_only_interfaces_looks_for_what_a_simulator_may_offer(path: Path) -> None:
+    """Elsewhere its functions are asked, so that one place says what it means where a simulator has none of it."""
+    if room(path) in ("interfaces", "study", "report"):  # the latter two will read records, not simulators
+        return
+    optional = {"warm", "references", "doc", "missing", "replay", "batch", "function", "batch_outputs"}
+    for node in ast.walk(ast.parse(path.read_text())):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id in ("getattr", "hasattr")
+        ):
+            simulator = "simulator" in ast.unparse(node.args[0])
+            named = isinstance(node.args[1], ast.Constant) and node.args[1].value in optional
+            assert not (simulator and named), f"{path.name}, line {node.lineno}"
 
 
 def test_only_jit_calls_the_compiler() -> None:

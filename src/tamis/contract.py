@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from tamis.errors import SimulationError, StudyError
-from tamis.simulation import Batched, Simulator, complete
+from tamis.interfaces import Batched, Simulator, batched
+from tamis.simulation import complete
 from tamis.types import Inputs, Outputs
 
 STATEFUL = (
@@ -59,8 +60,8 @@ def check_simulator(simulator: Simulator, inputs: Inputs | None = None, *others:
             pass
         else:
             raise AssertionError(f"{simulator.name} accepts an unknown input")
-    if isinstance(simulator, Batched) and simulator.batch_outputs:
-        _check_batch(simulator, [here, *others], runs)
+    if many := batched(simulator):
+        _check_batch(many, [here, *others], runs)
 
 
 def _same(simulator: Simulator, a: Outputs, b: Outputs, between: str, why: str) -> None:

@@ -6,13 +6,15 @@ one run. A field made by `port` is an input; its default, bounds, unit and meani
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from tamis.errors import StudyError
+from tamis.errors import StudyError, Unavailable
+from tamis.replays import Replayable
 from tamis.types import BatchInputs, Inputs, Outputs, Value
 
 
@@ -89,6 +91,10 @@ class Simulator(Protocol):
         """Run one point; `SimulationError` where the physics fails."""
 
 
+# What a simulator may offer besides. Whoever wants one of these asks the function below it, and nobody looks for
+# attributes: a class of the user's that has none of them is a simulator all the same.
+
+
 @runtime_checkable
 class Batched(Protocol):
     """A simulator that takes microseconds and runs many points at once, never stored."""
@@ -99,8 +105,75 @@ class Batched(Protocol):
         """Map (n,) arrays to (n, ...) arrays; a failed row is all NaN."""
 
 
-def batched(simulator: Simulator, outputs: Iterable[str]) -> Batched | None:
+def batched(simulator: Simulator, outputs: Iterable[str] = ()) -> Batched | None:
     """Return the simulator as one that runs batches, if it does so for all of these outputs."""
-    if isinstance(simulator, Batched) and set(outputs) <= set(simulator.batch_outputs):
-        return simulator
+    if isinstance(simulator, Batched) and simulator.batch_outputs:
+        return simulator if set(outputs) <= set(simulator.batch_outputs) else None
     return None
+
+
+def replayable(simulator: Simulator) -> Replayable | None:
+    """Return the simulator as one that shows a run, if it does."""
+    offered = getattr(
+        simulator, "offers_replay", True
+    )  # a function has the method whether it offers one or not
+    return simulator if offered and isinstance(simulator, Replayable) else None
+
+
+@runtime_checkable
+class Documented(Protocol):
+    """A simulator that says what it is, its first line in short."""
+
+    @property
+    def doc(self) -> str:
+        """A text about it."""
+
+
+def documentation(simulator: Simulator) -> str:
+    """Return what a simulator says about itself; empty if nothing."""
+    return simulator.doc if isinstance(simulator, Documented) else ""
+
+
+@runtime_checkable
+class Cited(Protocol):
+    """A simulator that says what to cite."""
+
+    @property
+    def references(self) -> Sequence[str]:
+        """Papers behind it."""
+
+
+def references(simulator: Simulator) -> tuple[str, ...]:
+    """Return the papers behind a simulator."""
+    return tuple(simulator.references) if isinstance(simulator, Cited) else ()
+
+
+@runtime_checkable
+class Dependent(Protocol):
+    """A simulator that needs what a machine may lack, such as a program."""
+
+    def missing(self) -> str:
+        """Say what is missing; empty if nothing."""
+
+
+def check_present(simulator: Simulator) -> None:
+    """Say what a simulator needs and does not find on this machine."""
+    if isinstance(simulator, Dependent) and (absent := simulator.missing()):
+        raise Unavailable(absent)
+
+
+def function_of(simulator: Simulator) -> Any:
+    """Return the Python function that a simulator is; None if it is something else."""
+    return getattr(simulator, "function", None)
+
+
+def module_of(simulator: Simulator) -> str:
+    """Return the name of the module that a simulator is defined in."""
+    return str(getattr(function_of(simulator) or simulator, "__module__", ""))
+
+
+def warm(simulator: Simulator) -> None:
+    """Fill the compiler's cache, if the simulator's module has a function ``warm``, before several processes try."""
+    compile_all = getattr(sys.modules.get(module_of(simulator)), "warm", None)
+    if callable(compile_all):
+        compile_all()

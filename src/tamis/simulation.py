@@ -112,6 +112,11 @@ class FunctionSimulator:
         self.__name__ = function.__name__
         self.__doc__ = function.__doc__
 
+    @property
+    def offers_replay(self) -> bool:
+        """Whether one has been declared."""
+        return self._replay is not None
+
     def __call__(self, *args: Any, **inputs: Any) -> Any:
         """Call the function itself, unchecked."""
         return self.function(*args, **inputs) if args else self._given(self.function, inputs)
@@ -147,7 +152,7 @@ class FunctionSimulator:
     @overload
     def batch(self, /, *, outputs: Sequence[str]) -> Callable[[F], F]: ...
     def batch(self, what: Any = None, /, *, outputs: Sequence[str] | None = None) -> Any:
-        """Declare the batch door, or go through it with arrays of inputs.
+        """Declare the function that runs batches, or run one with arrays of inputs.
 
         ``@ball.batch`` offers every output, ``@ball.batch(outputs=...)`` only some.
         """
@@ -162,7 +167,7 @@ class FunctionSimulator:
     @overload
     def replay(self, what: F, /) -> F: ...
     def replay(self, what: Any, /, fps: float = 0.0) -> Any:
-        """Declare the replay door with ``@ball.replay``, or go through it with one point's inputs."""
+        """Declare the replay with ``@ball.replay``, or ask for that of one point's inputs."""
         if not isinstance(what, Mapping):
             self._replay = what
             return what
@@ -183,9 +188,7 @@ class FunctionSimulator:
 
     def _run_batch(self, inputs: BatchInputs) -> Outputs:
         if self._batch is None:
-            raise StudyError(
-                f"simulator {self.name} has no batch door; declare one with @{self.__name__}.batch"
-            )
+            raise StudyError(f"simulator {self.name} has no batch; declare one with @{self.__name__}.batch")
         for name in inputs:
             if name not in self.inputs:
                 raise StudyError(f'simulator {self.name} has no input "{name}"{nearest(name, self.inputs)}')

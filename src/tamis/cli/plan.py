@@ -19,10 +19,10 @@ from tamis.contract import check_simulator
 from tamis.errors import SimulationError, StudyError
 from tamis.families import file_of
 from tamis.files import load_arrays
+from tamis.interfaces import check_present
 from tamis.runs.keys import read_keys, run_key
 from tamis.runs.provenance import changes, code_warning, outdated
 from tamis.runs.store import Run, RunStore, failure_groups, paths
-from tamis.runs.worker import check_present
 from tamis.simulation import explained
 from tamis.study.manifest import read_manifest
 from tamis.study.reader import Raw, applies, read, stage_hashes, up_to_date

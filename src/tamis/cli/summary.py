@@ -159,8 +159,11 @@ def shown(path: Path) -> str:
         return str(path)
 
 
-def print_ports(simulator: Simulator) -> None:
-    """Print what a simulator takes and gives."""
+def print_simulator(simulator: Simulator) -> None:
+    """Print what a simulator is, takes and gives."""
+    from tamis.interfaces import documentation
+
+    say(f"{simulator.name} (version {simulator.version})\n{documentation(simulator)}\n")
     ports = simulator.inputs.values()
     spans = ["" if p.bounds is None else f"{p.bounds[0]:g} to {p.bounds[1]:g}" for p in ports]
     rows = [(p.name, p.default, span, p.unit, p.doc) for p, span in zip(ports, spans, strict=True)]

@@ -158,24 +158,6 @@ def load(address: str) -> Simulator:
     return simulator
 
 
-def check_present(simulator: Simulator) -> None:
-    """Say what a simulator needs and does not find on this machine, such as its program."""
-    if (missing := getattr(simulator, "missing", None)) and (absent := missing()):
-        raise Unavailable(absent)
-
-
-def warm(simulator: Simulator) -> None:
-    """Fill the compiler's cache, if the simulator's module can, before several processes try at once."""
-    prepare = getattr(sys.modules.get(module_of(simulator)), "warm", None)
-    if callable(prepare):
-        prepare()
-
-
-def module_of(simulator: Simulator) -> str:
-    """Return the name of the module a simulator is defined in."""
-    return str(getattr(getattr(simulator, "function", simulator), "__module__", ""))
-
-
 def conclude(job: Job, run: Run, outputs: Outputs, trace: str) -> Files:
     """Write a run's log and array file and clear its working folder if it succeeded; small files go back to be packed.
 
