@@ -100,7 +100,7 @@ def described(scene: Scene) -> str:
 def tamis_wall(duration: float) -> dict[str, Any]:
     """Return CPU ms a step, contacts a step, the largest residual, and how far the watched block went along y."""
     start = time.process_time()
-    history = drive.run(cases.wall(), duration, h=STEP, tol=TOLERANCE)
+    history = drive.run(cases.Wall().scene(), duration, h=STEP, tol=TOLERANCE)
     seconds = time.process_time() - start
     path, solver = history.path(WATCHED)[:, 1], history.solver
     return {
@@ -114,7 +114,7 @@ def tamis_wall(duration: float) -> dict[str, Any]:
 
 def struck_wall(mujoco: str | None, siconos: str | None) -> None:
     """Print the cost of the wall, each peer beside tamis over the same time."""
-    scene = described(cases.wall())
+    scene = described(cases.Wall().scene())
     tamis_wall(INSTANT)  # compiles
     print(
         f"The dry wall (43 bodies) struck at 20 m/s, h = {1e3 * STEP:g} ms; the least of {ROUNDS} runs taken in turn, "

@@ -1,6 +1,7 @@
 """Replays: what may be shown, the third door of a simulator, and `tamis sim --storyboard`."""
 
 import textwrap
+import time
 
 import numpy as np
 import pytest
@@ -30,6 +31,11 @@ MODEL = """
             return [1, 2]
         if h == 9:
             1 / 0
+        if h == 6:
+            import os, signal
+            os.kill(os.getpid(), signal.SIGSEGV)
+        if h == 5:
+            raise SystemExit(0)
         end = 1.0 if n == 3 else 1e-3 * n
         t = np.linspace(0.0, end, max(2, round(fps * end) + 1))
         poses = np.zeros((len(t), 2, 7))
@@ -74,10 +80,13 @@ def test_poses_are_kept_in_single_precision():
         ("cylinder", {"size": (1.0, -2.0)}, "cylinder: length must be positive, found -2"),
         ("sphere", {"size": (float("nan"),)}, "sphere: radius must be positive, found nan"),
         ("ring", {"size": (0.0,)}, "ring: radius must be positive"),
-        ("sphere", {"size": (1.0,), "points": TETRAHEDRON}, "only a convex shape has points"),
+        ("sphere", {"size": (1.0,), "points": TETRAHEDRON}, "only a convex shape or a line has points"),
         ("convex", {}, r"at least four finite points \(n, 3\), found shape \(0,\)"),
         ("convex", {"points": TETRAHEDRON}, "at least four faces"),
         ("convex", {"points": TETRAHEDRON, "faces": ((0, 1, 9), *FACES[1:])}, "numbers below 4"),
+        ("disk", {"size": ()}, r"disk: expected size \(radius\)"),
+        ("line", {"points": TETRAHEDRON[:1]}, r"line: expected at least two finite points \(n, 3\)"),
+        ("line", {"points": TETRAHEDRON, "faces": ((0, 4),)}, "line: expected strands, each of two or more"),
     ],
 )
 def test_shapes_that_cannot_be(kind, options, message):
@@ -100,6 +109,50 @@ def test_replays_that_cannot_be():
         Replay(ball, np.arange(2.0), np.where(np.arange(7) == 2, np.nan, good))
     with pytest.raises(tamis.StudyError, match=r'field "speed".*expected \(2, 1\).*found \(2,\)'):
         Replay(ball, np.arange(2.0), good, {"speed": np.zeros(2)})
+
+
+def test_a_replay_comes_back_from_its_file(tmp_path):
+    shapes = [
+        Shape("disk", (0.1,), "grains"),
+        Shape("line", points=TETRAHEDRON, faces=((0, 1, 2), (2, 3))),
+        Shape("convex", points=TETRAHEDRON / 3, faces=FACES),
+        Shape("disk", (0.1,), "grains"),
+        Shape("box", (0.1, 0.2, 0.3)),
+    ]
+    rest = at_rest(shapes, (0.0, 0.1, 1 / 3))
+    rest = Replay(rest.shapes, rest.times, rest.poses, {"speed [m/s]": np.arange(15.0).reshape(3, 5) / 3})
+    rest.save(tmp_path / "a.replay")
+    found = Replay.load(tmp_path / "a.replay")
+    assert found.times.tobytes() == rest.times.tobytes() and found.poses.tobytes() == rest.poses.tobytes()
+    np.testing.assert_array_equal(found.fields["speed [m/s]"], rest.fields["speed [m/s]"].astype(np.float32))
+    for a, b in zip(found.shapes, rest.shapes, strict=True):
+        assert (a.kind, a.size, a.group, a.faces) == (b.kind, b.size, b.group, b.faces)
+        np.testing.assert_array_equal(a.points, b.points)
+    assert found.to_bytes() == rest.to_bytes()
+    content = (tmp_path / "a.replay").read_bytes()
+    for damaged in (
+        b"",
+        b"PK",
+        content[:40],
+        content[:-8],
+        b"x" + content[1:],
+        content.replace(b"disk", b"dish"),
+    ):
+        with pytest.raises(tamis.StudyError, match=r"no replay, or a damaged one|no shape"):
+            Replay.from_bytes(damaged)
+    with pytest.raises(tamis.StudyError, match="cannot be read"):
+        Replay.load(tmp_path / "b.replay")
+
+
+def test_a_large_replay_loads_in_a_moment(tmp_path):
+    poses = np.zeros((500, 5000, 7), dtype=np.float32)
+    poses[..., 3] = 1.0
+    disks = tuple(Shape("disk", (0.01 + 1e-6 * i,)) for i in range(5000))
+    Replay(disks, np.arange(500.0), poses).save(tmp_path / "a.replay")
+    start = time.perf_counter()
+    Replay.load(tmp_path / "a.replay")
+    assert time.perf_counter() - start < 1.0  # 0.15 s alone
+    assert (tmp_path / "a.replay").stat().st_size < 7.1e7
 
 
 def test_the_door_gets_complete_inputs(model):
@@ -160,7 +213,13 @@ def test_what_is_over_in_a_moment_is_shown_in_slow_motion(model):
         (["model.py:ball", "--storyboard", "no/a.png"], 2, 'no folder "no"'),
         (["model.py:ball", "--storyboard", "folder.png"], 2, "is a folder"),
         (["model.py:ball", "h=8", "--storyboard", "a.png"], 2, "expected a tamis.replays.Replay"),
-        (["model.py:ball", "h=9", "--storyboard", "a.png"], 2, "ZeroDivisionError"),
+        (
+            ["model.py:ball", "h=9", "--storyboard", "a.png"],
+            2,
+            "ZeroDivisionError: division by zero (model.py",
+        ),
+        (["model.py:ball", "h=6", "--storyboard", "a.png"], 2, "the process ended during the run: SIGSEGV"),
+        (["model.py:ball", "h=5", "--storyboard", "a.png"], 2, "replay of model.py:ball: SystemExit: 0"),
         (["model.py:ball", "h=7", "--storyboard", "a.png"], 1, "it broke"),
         (["model.py:ball", "h=up", "--storyboard", "a.png"], 2, "must be a number"),
         (["model.py:blind", "h=1", "--storyboard", "a.png"], 2, "has no replay"),

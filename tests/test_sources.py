@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from tamis.cli.plan import print_plan, print_status
 from tamis.errors import TamisWarning
 from tamis.runs.campaign import evaluate
-from tamis.runs.provenance import changes, code_of, outdated
+from tamis.runs.provenance import IMPORTED, changes, code_of, code_warning, outdated
 from tamis.runs.store import RunStore
 from tamis.simulation import find
 from tamis.sources import source_hash, sources
+from tamis.study.build import Study
 
 FILES = {
     "model.py": "from pkg.a import f\nimport json, numpy\n",
@@ -103,9 +106,13 @@ def test_runs_of_a_built_in_simulator_made_by_other_code_are_made_again(
     store = RunStore(tmp_path)
     (run,) = evaluate(impact, [{}], store, executor=0)
     assert run.code == code_of(impact) != ""
-    assert not outdated(impact, [run])
+    assert not outdated(impact, [run]) and not code_warning([run, replace(run, code=IMPORTED)])
     monkeypatch.setattr("tamis.runs.provenance._hashed", lambda *_: "another")
     assert outdated(impact, [run]) == [run]
+    assert code_warning([run, replace(run, code="another")]) == (
+        "1 of 2 runs of tamis:dem.impact, version 2, were made by other code than it has now; "
+        "`tamis run` makes them again"
+    )
     (again,) = evaluate(impact, [{}], store, executor=0)
     assert again.code == "another" and again.key == run.key
 
@@ -125,6 +132,13 @@ def test_an_author_who_gives_versions_is_told_of_changed_code(
     ):
         (again,) = evaluate(simulator, [{}], store, executor=0)
     assert again == run
+    assert code_warning([run]) == ""  # nothing to compare with, unless the simulator is at hand
+    assert code_warning([run], simulator).startswith(
+        "1 of 1 runs of model.py:f, version 1, were made by other code"
+    )
+    assert "2 of 2 runs of model.py:f, version 1, were made by 2 different codes" in code_warning(
+        [run, replace(run, code="another")]
+    )
 
 
 def test_a_list_of_sources_that_cannot_be_read_is_passed_over(tmp_path: Path) -> None:
@@ -152,3 +166,25 @@ def test_the_hash_is_that_of_python_3_11_whatever_the_version(tmp_path):
     """Later versions write empty lists otherwise, or more of them: all runs would be made anew."""
     (tmp_path / "model.py").write_text("class A:\n    pass\n\n\ndef f(x, *, y=1.0):\n    return x + y\n")
     assert source_hash(tmp_path / "model.py")[:16] == "60fe527deeec7ab8"
+
+
+def test_check_and_status_tell_of_runs_that_other_code_made(tmp_path, monkeypatch, capsys):
+    (tmp_path / "study.toml").write_text(
+        'tamis = 1\n[model]\nsimulator = "tamis:dem.impact"\n'
+        '[parameters]\nmu = { prior = "uniform", low = 0.05, high = 0.2 }\n'
+        '[[experiment]]\nname = "throw"\n'
+        'observe = [ { output = "ctr", how = "value", data = "ctr.csv", y = "ctr", sd = 0.1 } ]\n'
+        '[design]\nmethod = "lhs"\nn = 4\n'
+    )
+    (tmp_path / "ctr.csv").write_text("ctr\n0.8\n")
+    study = Study.load(tmp_path / "study.toml")
+    study.run(upto="runs")
+    told = "4 of 4 runs of tamis:dem.impact, version 2, were made by other code than it has now; `tamis run`"
+    for verb in (print_plan, print_status):
+        capsys.readouterr()
+        verb(tmp_path / "study.toml")
+        assert told not in capsys.readouterr().out
+    monkeypatch.setattr("tamis.runs.provenance._hashed", lambda *_: "another")
+    for verb in (print_plan, print_status):
+        verb(tmp_path / "study.toml")
+        assert told in capsys.readouterr().out

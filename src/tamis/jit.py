@@ -1,18 +1,19 @@
-"""The one door to the compiler.
+"""The one module that calls the compiler.
 
 Numba's disk cache notices a change in the file of the compiled function, not in the files of the functions it
-calls; a stale hit would silently return the numbers of yesterday's code. So every kernel is compiled through
-`kernel`, which points the cache at a folder named by a hash of all the sources the kernel can reach: its
-family, ``sim/common`` and this file. A changed line anywhere in them is another folder, and a stale hit
-cannot happen.
+calls; a stale hit would silently return the numbers of yesterday's code. And it notices a comment: a function is known
+there by the bytes of its file and by its line. So every kernel is compiled through `kernel`, whose cache is a folder
+named by a hash of the code of its file and of every file that this one imports (`families.code_hash`), with Numba's
+version and this file. A changed line in any of them is another folder, so that a stale hit cannot happen; a comment, or
+a line in a file that the kernel does not import, changes nothing.
 
 No ``fastmath`` and no ``parallel``: both trade reproducibility for speed that a campaign already gets by
 running points side by side. Kernels release the interpreter lock, so a batch may be split over threads.
 
 What a first run waits for
 --------------------------
-Numba compiles every function it meets to the end, with a door through which Python can call it, and then once more
-as a part of each caller. What only kernels call is therefore marked `inner`: it has no such door, it is compiled
+Numba compiles every function it meets to the end, with an entry through which Python can call it, and then once more
+as a part of each caller. What only kernels call is therefore marked `inner`: it has no such entry, it is compiled
 once whether a number is handed to it as a constant or not, and it does not go to disk, where nobody would ask for
 it. That is a fifth of the time. A number that is written in a call, or named in capitals, has a type of its own, for
 which Numba would compile a kernel once more; it is told that it is a number, which is a tenth. Lower levels of
@@ -43,37 +44,32 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
-from numba.core import config as _config
+from numba.core import caching
 from numba.core import types as _types
 from numba.extending import register_jitable
 
+from tamis.families import cache_folder, code_hash
+
 F = TypeVar("F", bound=Callable[..., Any])
 
-_SIM = Path(__file__).parent / "sim"
 _OPTIONS: Any = {
     "nogil": True,
     "error_model": "numpy",
-    "no_cfunc_wrapper": True,  # a door for C that nobody uses, and a twentieth of the time to compile
+    "no_cfunc_wrapper": True,  # an entry for C that nobody uses, and a twentieth of the time to compile
 }
 _KEEP_SECONDS = 30 * 86400.0
 _threads = threading.RLock()
-_held: set[Path] = set()  # the families whose caches this process holds
+_held: set[Path] = set()  # the caches that this process holds
 
 
 def kernel(function: F) -> F:
-    """Compile a function over plain numbers and arrays, cached on disk under a hash of its family's sources."""
-    folder = _cache_folder(Path(function.__code__.co_filename).parent)
-    config: Any = _config
-    before = config.CACHE_DIR
-    config.CACHE_DIR = str(folder)
-    try:
-        compiled: Any = numba.njit(cache=True, **_OPTIONS)(function)
-    finally:
-        config.CACHE_DIR = before
+    """Compile a function over plain numbers and arrays, cached on disk under a hash of the code behind it."""
+    compiled: Any = numba.njit(**_OPTIONS)(function)
     if not hasattr(compiled, "get_call_template"):  # compilation is switched off
         return function
+    compiled._cache = _Cache(function)  # type: ignore[no-untyped-call]
     template, build = compiled.get_call_template, compiled.compile
-    number: Any = _types.unliteral
+    folder, number = _folder(Path(function.__code__.co_filename)), _types.unliteral
 
     def plain(args: Any, kws: dict[str, Any]) -> Any:
         return template(tuple(map(number, args)), {name: number(given) for name, given in kws.items()})
@@ -88,7 +84,10 @@ def kernel(function: F) -> F:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Hold a family's cache while something is looked up in it or compiled into it; others wait, then find it there."""
+    """Hold a file's cache while something is looked up in it or compiled into it; others wait, then find it there.
+
+    Files are held in the order of their imports, which go in no circle: nobody waits for one who waits for him.
+    """
     with _threads:
         if folder in _held:
             yield
@@ -108,38 +107,59 @@ def inner(function: F) -> F:
     return register_jitable(**_OPTIONS)(function)
 
 
-def family_hash(folder: Path) -> str:
-    """Hash every source a kernel in this folder may call; recorded with each run, for information."""
-    sources = sorted({*folder.glob("*.py"), *(_SIM / "common").glob("*.py"), Path(__file__)})
-    digest = hashlib.sha256(numba.__version__.encode())
-    for source in sources:
-        digest.update(source.name.encode())
-        digest.update(source.read_bytes())
-    return digest.hexdigest()[:16]
+def is_cold(family: Path) -> bool:
+    """Say whether the kernels of a family have yet to be compiled on this machine."""
+    return any(not any(_folder(file).glob("*.nbc")) for file in family.rglob("kernels.py"))
 
 
-def is_cold(folder: Path) -> bool:
-    """Say whether nothing of a family has been compiled on this machine yet."""
-    return not any(_cache_folder(folder).rglob("*.nbc"))
+class _Locator(caching._CacheLocator):
+    """Where the compiled form of a function is: told by the code behind it, not by its file's date or its line."""
+
+    def __init__(self, file: str) -> None:
+        self._py_file = file
+
+    @classmethod
+    def from_function(cls, py_func: Callable[..., Any], py_file: str) -> _Locator:
+        return cls(py_file)
+
+    def get_cache_path(self) -> str:
+        return str(_folder(Path(self._py_file)))
+
+    def get_source_stamp(self) -> str:
+        return _folder(Path(self._py_file)).name
+
+    def get_disambiguator(self) -> str:
+        return ""  # functions of one file have different names
+
+
+class _Kept(caching.CompileResultCacheImpl):
+    _locator_classes = [_Locator]  # type: ignore[list-item] # noqa: RUF012
+
+
+class _Cache(caching.FunctionCache):
+    _impl_class = _Kept
 
 
 @lru_cache
-def _cache_folder(family: Path) -> Path:
-    folder = _root() / f"{family.name}-{family_hash(family)}"
+def _folder(file: Path) -> Path:
+    """Return the folder of what is compiled of a file."""
+    said = "".join([numba.__version__, _own_code(), code_hash(file)])
+    folder = (
+        cache_folder() / f"{file.parent.name}.{file.stem}-{hashlib.sha256(said.encode()).hexdigest()[:16]}"
+    )
     try:
         folder.mkdir(parents=True, exist_ok=True)
         os.utime(folder)
     except OSError:  # a home that cannot be written: compile anew in each process rather than fail
         return Path(tempfile.mkdtemp(prefix="tamis-"))
-    for old in folder.parent.glob(f"{family.name}-*"):
-        if old != folder and time.time() - old.stat().st_mtime > _KEEP_SECONDS:
-            shutil.rmtree(old, ignore_errors=True)
     return folder
 
 
-def _root() -> Path:
-    """Return the folder of compiled kernels: ``TAMIS_CACHE``, or tamis in the user's cache folder."""
-    chosen = os.environ.get("TAMIS_CACHE")
-    return (
-        Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tamis"
-    )
+@lru_cache
+def _own_code() -> str:
+    """Hash this file; once in a process, remove what nobody has asked for in a month."""
+    for old in cache_folder().glob("*-*/"):
+        with suppress(OSError):
+            if time.time() - old.stat().st_mtime > _KEEP_SECONDS:
+                shutil.rmtree(old, ignore_errors=True)
+    return code_hash(Path(__file__))

@@ -1,22 +1,28 @@
 """Bodies to look at: what a simulator shows of one run when it is asked to.
 
-Ordinary runs stay light: a replay is asked for separately, through a door of its own, by running a point again.
+Ordinary runs stay light: a replay is asked for separately, by running a point again.
 It holds shapes and where they are, nothing of the mechanics, so that whoever draws it needs no simulator.
 """
 
 from __future__ import annotations
 
+import json
+import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias, get_args, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tamis.errors import StudyError, nearest
+from tamis.files import replacing
 from tamis.types import Array, Inputs
 
-Kind: TypeAlias = Literal["sphere", "box", "cylinder", "capsule", "convex", "halfspace", "ring"]
+Kind: TypeAlias = Literal[
+    "sphere", "box", "cylinder", "capsule", "convex", "halfspace", "ring", "disk", "line"
+]
 
 _SIZES: dict[str, tuple[str, ...]] = {
     "sphere": ("radius",),
@@ -26,19 +32,25 @@ _SIZES: dict[str, tuple[str, ...]] = {
     "convex": (),
     "halfspace": (),
     "ring": ("radius",),
+    "disk": ("radius",),
+    "line": (),
 }
+_LEAST = {"convex": (4, 3, 4), "line": (2, 2, 0)}  # points, points of a face or strand, faces
+_NUMBERS = {2: "two", 3: "three", 4: "four"}
 _MAY_BE_ZERO = ("length of the straight part",)
+_MAGIC, _FORM = b"tamisrpl", 1
 _UNIT = 1e-4  # how far the norm of a quaternion may be from one; single precision leaves some 1e-7
 
 
 @dataclass(frozen=True)
 class Shape:
-    """One solid in its own axes, centred at the origin; lengths in m.
+    """One shape in its own axes, centred at the origin; lengths in m.
 
-    ``size`` is the radius of a sphere or a ring (the rim of a hole, in the plane z = 0), the three edges of a box, the
-    radius and length along z of a cylinder or a capsule (its straight part). A half-space is solid where z < 0. A
-    convex polyhedron has ``points`` and ``faces``, tuples of point numbers around each face. Shapes of one ``group``
-    share a colour.
+    ``size`` is the radius of a sphere, of a ring (the rim of a hole) or of a thin disk, both in the plane z = 0, the
+    three edges of a box, the radius and length along z of a cylinder or a capsule (its straight part). A half-space is
+    solid where z < 0. A convex polyhedron has ``points`` and ``faces``, tuples of point numbers around each face. A
+    line (a rail, a frame, a net) runs through its ``points``, or along each of its ``faces`` where it has several
+    strands. Shapes of one ``group`` share a colour.
     """
 
     kind: Kind
@@ -57,20 +69,22 @@ class Shape:
         for name, value in zip(names, self.size, strict=True):
             if not (np.isfinite(value) and (value > 0 or (value == 0 and name in _MAY_BE_ZERO))):
                 raise StudyError(f"{self.kind}: {name} must be positive, found {value:g}")
-        if self.kind != "convex":
+        if self.kind not in _LEAST:
             if self.points is not None or self.faces:
-                raise StudyError(f"{self.kind}: only a convex shape has points and faces")
+                raise StudyError(f"{self.kind}: only a convex shape or a line has points and faces")
             return
+        corners, around, count = _LEAST[self.kind]
         points = np.asarray([] if self.points is None else self.points, dtype=np.float64)
-        if points.ndim != 2 or points.shape[1] != 3 or len(points) < 4 or not np.isfinite(points).all():
+        if points.ndim != 2 or points.shape[1] != 3 or len(points) < corners or not np.isfinite(points).all():
             raise StudyError(
-                f"convex: expected at least four finite points (n, 3), found shape {points.shape}"
+                f"{self.kind}: expected at least {_NUMBERS[corners]} finite points (n, 3), found shape {points.shape}"
             )
-        if len(self.faces) < 4 or any(
-            len(face) < 3 or not 0 <= min(face) <= max(face) < len(points) for face in self.faces
+        if len(self.faces) < count or any(
+            len(face) < around or not 0 <= min(face) <= max(face) < len(points) for face in self.faces
         ):
+            many = f"at least {_NUMBERS[count]} faces" if count else "strands"
             raise StudyError(
-                f"convex: expected at least four faces, each of three or more numbers below {len(points)}, "
+                f"{self.kind}: expected {many}, each of {_NUMBERS[around]} or more numbers below {len(points)}, "
                 f"found {self.faces}"
             )
         object.__setattr__(self, "points", points)
@@ -130,6 +144,74 @@ class Replay:
         object.__setattr__(self, "times", times)
         object.__setattr__(self, "poses", poses)
 
+    def to_bytes(self) -> bytes:
+        """Write a replay in a form that a browser can read as well, see `load`."""
+        kinds: dict[str, int] = {}
+        numbers = [kinds.setdefault(_spelled(shape), len(kinds)) for shape in self.shapes]
+        head = json.dumps(
+            {
+                "instants": len(self.times),
+                "shapes": [json.loads(kind) for kind in kinds],
+                "bodies": numbers,
+                "fields": list(self.fields),
+            }
+        ).encode()
+        head += b" " * (-(len(head) + 16) % 8)
+        fields = [np.asarray(values, dtype="<f4").tobytes() for values in self.fields.values()]
+        arrays = [self.times.astype("<f8").tobytes(), self.poses.astype("<f4").tobytes(), *fields]
+        return b"".join([_MAGIC, struct.pack("<II", _FORM, len(head)), head, *arrays])
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> Replay:
+        """Read what `to_bytes` wrote."""
+        try:
+            form, length = struct.unpack("<II", content[8:16])
+            if content[:8] != _MAGIC or form != _FORM:
+                raise ValueError(f"it begins with {content[:8]!r}, form {form}")
+            head, start = json.loads(content[16 : 16 + length]), 16 + length
+            kinds = [_shape(kind) for kind in head["shapes"]]
+            t, b = head["instants"], len(head["bodies"])
+            times = np.frombuffer(content, "<f8", t, start)
+            poses = np.frombuffer(content, "<f4", t * b * 7, start + 8 * t).reshape(t, b, 7)
+            start += 8 * t + 28 * t * b
+            fields = {
+                name: np.frombuffer(content, "<f4", t * b, start + 4 * t * b * k).reshape(t, b)
+                for k, name in enumerate(head["fields"])
+            }
+            return cls(tuple(kinds[i] for i in head["bodies"]), times, poses, fields)
+        except (ValueError, KeyError, IndexError, TypeError, struct.error) as error:
+            raise StudyError(f"this is no replay, or a damaged one ({error}); make it again") from error
+
+    def save(self, path: Path) -> None:
+        """Write a replay to a file."""
+        with replacing(path) as stream:
+            stream.write(self.to_bytes())
+
+    @classmethod
+    def load(cls, path: Path) -> Replay:
+        """Read a replay from a file.
+
+        Eight bytes ``tamisrpl``, form and length of a head as little-endian 32-bit numbers, the head as JSON padded by
+        blanks to a multiple of eight bytes, then times (T) in double and poses (T, B, 7) and fields (T, B) in single
+        precision, little-endian. The head has the number of ``instants``, the different ``shapes``, which of them each
+        of the ``bodies`` is, and the names of the ``fields``.
+        """
+        try:
+            return cls.from_bytes(path.read_bytes())
+        except OSError as error:
+            raise StudyError(f'replay "{path}" cannot be read: {error}') from error
+
+
+def _spelled(shape: Shape) -> str:
+    points = None if shape.points is None else shape.points.tolist()
+    return json.dumps([shape.kind, shape.size, shape.group, points, shape.faces])
+
+
+def _shape(spelled: list[Any]) -> Shape:
+    kind, size, group, points, faces = spelled
+    found = None if points is None else np.array(points)
+    return Shape(kind, tuple(size), group, found, tuple(map(tuple, faces)))
+
 
 @runtime_checkable
 class Replayable(Protocol):
@@ -147,11 +229,11 @@ def without_replay(name: str) -> StudyError:
     )
 
 
-def replayed(name: str, door: Callable[..., Any], inputs: Inputs, fps: float) -> Replay:
-    """Go through the door of the simulator called ``name`` and make sure that a replay comes out."""
+def replayed(name: str, show: Callable[..., Any], fps: float) -> Replay:
+    """Ask the simulator called ``name`` for a replay and make sure that it is one."""
     if not fps > 0:
         raise StudyError(f"replay of {name}: fps must be positive, found {fps:g}")
-    answer = door(**inputs, fps=fps)
+    answer = show(fps=fps)
     if not isinstance(answer, Replay):
         raise StudyError(f"replay of {name}: expected a tamis.replays.Replay, found {type(answer).__name__}")
     return answer

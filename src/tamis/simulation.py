@@ -7,7 +7,6 @@ here knows mechanics or statistics. A simulator travels to a worker process by i
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import importlib
 import importlib.util
@@ -18,75 +17,26 @@ import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar, overload, runtime_checkable
+from typing import Any, TypeVar, overload
 
 import numpy as np
 
 from tamis.errors import SimulationError, StudyError, TamisError, nearest
+from tamis.families import builtins
+from tamis.interfaces import Batched as Batched
+from tamis.interfaces import Case as Case
+from tamis.interfaces import Port as Port
+from tamis.interfaces import Simulator as Simulator
+from tamis.interfaces import batched as batched
+from tamis.interfaces import ports_of
 from tamis.replays import Replay, replayed, without_replay
 from tamis.sources import source_hash
 from tamis.types import BatchInputs, Inputs, Outputs, Value
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-@dataclass(frozen=True)
-class Port:
-    """One named input or output: its unit is a label, compared at the boundary and never converted."""
-
-    name: str
-    unit: str = ""
-    default: Value | None = None
-    bounds: tuple[float, float] | None = None
-    kind: Literal["number", "choice", "file"] = "number"
-    choices: tuple[str, ...] = ()
-    doc: str = ""
-
-
-class Simulator(Protocol):
-    """A function from named inputs to named arrays, with a version that is part of every run's key."""
-
-    @property
-    def name(self) -> str:
-        """Name used in studies and in the run key."""
-
-    @property
-    def version(self) -> str:
-        """Raise it when results change."""
-
-    @property
-    def address(self) -> str:
-        """What `find` resolves in a worker process."""
-
-    @property
-    def inputs(self) -> Mapping[str, Port]:
-        """Input ports by name."""
-
-    @property
-    def outputs(self) -> Mapping[str, Port]:
-        """Output ports by name."""
-
-    def run(self, inputs: Inputs, workdir: Path) -> Outputs:
-        """Run one point; `SimulationError` where the physics fails."""
-
-
-@runtime_checkable
-class Batched(Protocol):
-    """The second door of a simulator that takes microseconds: many points at once, never stored."""
-
-    batch_outputs: tuple[str, ...]
-
-    def batch(self, inputs: BatchInputs) -> Outputs:
-        """Map (n,) arrays to (n, ...) arrays; a failed row is all NaN."""
-
-
-def batched(simulator: Simulator, outputs: Iterable[str]) -> Batched | None:
-    """Return the batch door if the simulator has one that offers all of these outputs."""
-    if isinstance(simulator, Batched) and set(outputs) <= set(simulator.batch_outputs):
-        return simulator
-    return None
 
 
 def complete(simulator: Simulator, inputs: Inputs) -> dict[str, Value]:
@@ -144,8 +94,10 @@ class FunctionSimulator:
         inputs: Mapping[str, Port],
         outputs: Mapping[str, Port],
         references: Sequence[str],
+        case: type[Case] | None = None,
     ) -> None:
         self.function = function
+        self.case = case
         self.name = name
         self.version = version
         self.address = address
@@ -155,14 +107,23 @@ class FunctionSimulator:
         self.doc = inspect.getdoc(function) or ""
         self.batch_outputs: tuple[str, ...] = ()
         self._batch: Callable[..., Any] | None = None
-        self._replay: Callable[..., Any] | None = None
+        self._replay: Callable[..., Any] | None = getattr(case, "replay", None)
         self._wants_workdir = "workdir" in inspect.signature(function).parameters
         self.__name__ = function.__name__
         self.__doc__ = function.__doc__
 
+    @property
+    def offers_replay(self) -> bool:
+        """Whether one has been declared."""
+        return self._replay is not None
+
     def __call__(self, *args: Any, **inputs: Any) -> Any:
         """Call the function itself, unchecked."""
-        return self.function(*args, **inputs)
+        return self.function(*args, **inputs) if args else self._given(self.function, inputs)
+
+    def _given(self, function: Callable[..., Any], inputs: Mapping[str, Any], **more: Any) -> Any:
+        """Call a function with inputs, or with the case that they make."""
+        return function(**inputs, **more) if self.case is None else function(self.case(**inputs), **more)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as the address alone."""
@@ -178,7 +139,7 @@ class FunctionSimulator:
         """
         full = complete(self, inputs)
         extra = {"workdir": workdir} if self._wants_workdir else {}
-        answer = self._named(self.function(**full, **extra), self.outputs)
+        answer = self._named(self._given(self.function, full, **extra), self.outputs)
         for name, array in answer.items():
             if bad := int(np.count_nonzero(~np.isfinite(array))):
                 raise SimulationError(f"output {name}: {bad} of {array.size} values are not finite")
@@ -191,7 +152,7 @@ class FunctionSimulator:
     @overload
     def batch(self, /, *, outputs: Sequence[str]) -> Callable[[F], F]: ...
     def batch(self, what: Any = None, /, *, outputs: Sequence[str] | None = None) -> Any:
-        """Declare the batch door, or go through it with arrays of inputs.
+        """Declare the function that runs batches, or run one with arrays of inputs.
 
         ``@ball.batch`` offers every output, ``@ball.batch(outputs=...)`` only some.
         """
@@ -206,13 +167,14 @@ class FunctionSimulator:
     @overload
     def replay(self, what: F, /) -> F: ...
     def replay(self, what: Any, /, fps: float = 0.0) -> Any:
-        """Declare the replay door with ``@ball.replay``, or go through it with one point's inputs."""
+        """Declare the replay with ``@ball.replay``, or ask for that of one point's inputs."""
         if not isinstance(what, Mapping):
             self._replay = what
             return what
         if self._replay is None:
             raise without_replay(self.name)
-        return replayed(self.name, self._replay, complete(self, what), fps)
+        show = partial(self._given, self._replay, complete(self, what))
+        return replayed(self.name, show, fps)
 
     def _offer(self, function: F, outputs: Sequence[str] | None) -> F:
         for name in outputs or ():
@@ -226,9 +188,7 @@ class FunctionSimulator:
 
     def _run_batch(self, inputs: BatchInputs) -> Outputs:
         if self._batch is None:
-            raise StudyError(
-                f"simulator {self.name} has no batch door; declare one with @{self.__name__}.batch"
-            )
+            raise StudyError(f"simulator {self.name} has no batch; declare one with @{self.__name__}.batch")
         for name in inputs:
             if name not in self.inputs:
                 raise StudyError(f'simulator {self.name} has no input "{name}"{nearest(name, self.inputs)}')
@@ -310,7 +270,7 @@ def simulator(
     *,
     outputs: Mapping[str, str | Port],
     units: Mapping[str, str] | None = None,
-    inputs: Mapping[str, Port] | None = None,
+    inputs: Mapping[str, Port] | type[Case] | None = None,
     version: str | None = None,
     name: str | None = None,
     references: Sequence[str] = (),
@@ -324,7 +284,8 @@ def simulator(
     units
         Unit of each input that has one.
     inputs
-        `Port` of each input that needs more than a unit: bounds, choices, a sentence of documentation.
+        `Port` of each input that needs more than a unit: bounds, choices, a sentence of documentation. Or a `Case`
+        that declares all of them; the function then takes one, and what it offers as ``replay(fps)`` is the replay.
     version
         Part of the run key; by default a hash of the file's syntax tree, so that comments do not count.
     name
@@ -336,31 +297,17 @@ def simulator(
     def decorate(function: Callable[..., Any]) -> FunctionSimulator:
         path = Path(function.__code__.co_filename)
         full_name = name or f"{path.name}:{function.__name__}"
-        ports: dict[str, Port] = {}
-        for argument in inspect.signature(function).parameters.values():
-            if argument.kind in (argument.VAR_KEYWORD, argument.VAR_POSITIONAL):
-                raise StudyError(
-                    f"simulator {full_name}: *args and **kwargs hide the inputs; name them as keyword arguments"
-                )
-            if argument.name == "workdir":
-                continue
-            default = None if argument.default is argument.empty else argument.default
-            port = (inputs or {}).get(argument.name, Port(argument.name))
-            kind = "choice" if port.choices else port.kind
-            ports[argument.name] = replace(
-                port, default=default, kind=kind, unit=(units or {}).get(argument.name, port.unit)
-            )
-        for given in (*(units or {}), *(inputs or {})):
-            if given not in ports:
-                raise StudyError(
-                    f'simulator {full_name} documents an input "{given}" it does not have{nearest(given, ports)}'
-                )
+        if isinstance(inputs, type):
+            case, ports = inputs, ports_of(inputs)
+        else:
+            case, ports = None, _ports(function, full_name, units or {}, inputs or {})
         return FunctionSimulator(
             function,
             name=full_name,
             version=version or source_version(path),
             inputs=ports,
             references=references,
+            case=case,
             address=full_name if full_name.startswith("tamis:") else f"{path.resolve()}:{function.__name__}",
             outputs={
                 key: port if isinstance(port, Port) else Port(key, unit=port) for key, port in outputs.items()
@@ -368,6 +315,32 @@ def simulator(
         )
 
     return decorate
+
+
+def _ports(
+    function: Callable[..., Any], name: str, units: Mapping[str, str], declared: Mapping[str, Port]
+) -> dict[str, Port]:
+    """Return the inputs of a function: its arguments, with what is declared of them."""
+    ports: dict[str, Port] = {}
+    for argument in inspect.signature(function).parameters.values():
+        if argument.kind in (argument.VAR_KEYWORD, argument.VAR_POSITIONAL):
+            raise StudyError(
+                f"simulator {name}: *args and **kwargs hide the inputs; name them as keyword arguments"
+            )
+        if argument.name == "workdir":
+            continue
+        default = None if argument.default is argument.empty else argument.default
+        port = declared.get(argument.name, Port(argument.name))
+        kind = "choice" if port.choices else port.kind
+        ports[argument.name] = replace(
+            port, default=default, kind=kind, unit=units.get(argument.name, port.unit)
+        )
+    for given in (*units, *declared):
+        if given not in ports:
+            raise StudyError(
+                f'simulator {name} documents an input "{given}" it does not have{nearest(given, ports)}'
+            )
+    return ports
 
 
 def source_version(path: Path) -> str:
@@ -414,19 +387,6 @@ def find(name: str, base: Path | str | None = None) -> Any:
     raise StudyError(
         f'no simulator "{name}": expected "file.py:function" or the name of an installed one{nearest(name, valid)}'
     )
-
-
-def builtins() -> dict[str, str]:
-    """List the simulators shipped with tamis and the first line of their documentation, without importing them."""
-    found: dict[str, str] = {}
-    for file in sorted((Path(__file__).parent / "sim").glob("*/simulators.py")):
-        for node in ast.parse(file.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.FunctionDef) and any(
-                isinstance(d, ast.Call) and isinstance(d.func, ast.Name) and d.func.id == "simulator"
-                for d in node.decorator_list
-            ):
-                found[f"{file.parent.name}.{node.name}"] = (ast.get_docstring(node) or "").split("\n")[0]
-    return found
 
 
 def _find_builtin(name: str) -> Any:

@@ -15,19 +15,29 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import os
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from importlib.machinery import EXTENSION_SUFFIXES, PathFinder
 from pathlib import Path
+from typing import TypeAlias, TypeVar
 
 from tamis.errors import StudyError
+
+T = TypeVar("T")
+Imported: TypeAlias = Sequence[
+    tuple[int, str]
+]  # how many folders up a name is looked for, 0 for none; the name
+
+_PACKAGE = Path(__file__).parent.resolve()
 
 
 def source_hash(path: Path) -> str:
     """Hash a file and everything of its author that it imports."""
     digest = hashlib.sha256()
-    for said in sorted(_reached(path).values()):  # by what they say: the same wherever the folders lie
+    for said in sorted(reached(path, _said).values()):  # by what they say: the same wherever the folders lie
         digest.update(said)
     return digest.hexdigest()
 
@@ -39,41 +49,49 @@ def sources(path: Path) -> dict[str, str]:
         str(source.relative_to(path.parent))
         if source.is_relative_to(path.parent)
         else str(source): hashlib.sha256(said).hexdigest()
-        for source, said in sorted(_reached(path).items())
+        for source, said in sorted(reached(path, _said).items())
     }
 
 
-def _reached(path: Path) -> dict[Path, bytes]:
-    """Return what each file says: its syntax tree, or its bytes where it is compiled."""
+def reached(path: Path, read: Callable[[Path, bytes], tuple[T, Imported]]) -> dict[Path, T]:
+    """Follow the imports of a file; ``read`` returns what is wanted of each file and what it imports."""
     path = path.resolve()
-    found: dict[Path, bytes] = {}
+    found: dict[Path, T] = {}
     waiting = [path]
     while waiting:
         source = waiting.pop()
         if source in found:
             continue
-        content = source.read_bytes()
-        if source.name.endswith(tuple(EXTENSION_SUFFIXES)):
-            found[source] = content
-            continue
-        try:
-            tree = ast.parse(content)
-        except (SyntaxError, ValueError) as error:
-            raise StudyError(f"{source.name} is not valid Python: {error}") from error
-        found[source] = _dump(tree).encode()
-        for level, name in _imported(tree):
+        found[source], names = read(source, source.read_bytes())
+        for level, name in names:
             folders = [_above(source.parent, level)] if level else _roots(path.parent, source, name)
             waiting += [near for folder in folders for near in _below(folder, name)]
     return found
 
 
-def _dump(tree: ast.Module) -> str:
+def parsed(source: Path, content: bytes) -> ast.Module | None:
+    """Return the syntax tree of a file; None where it is compiled."""
+    if source.name.endswith(tuple(EXTENSION_SUFFIXES)):
+        return None
+    try:
+        return ast.parse(content)
+    except (SyntaxError, ValueError) as error:
+        raise StudyError(f"{source.name} is not valid Python: {error}") from error
+
+
+def _said(source: Path, content: bytes) -> tuple[bytes, Imported]:
+    """Return what a file says: its syntax tree, or its bytes where it is compiled."""
+    tree = parsed(source, content)
+    return (content, []) if tree is None else (dump(tree).encode(), list(imported(tree)))
+
+
+def dump(tree: ast.Module) -> str:
     """Write a syntax tree in the same way whatever the version of Python, or another one would make all runs anew."""
     more: dict[str, bool] = {"show_empty": True} if sys.version_info >= (3, 13) else {}
     return ast.dump(tree, **more).replace(", type_params=[]", "")  # which Python 3.12 began to write
 
 
-def _imported(tree: ast.Module) -> Iterator[tuple[int, str]]:
+def imported(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Yield how many folders up a name is to be looked for, 0 where it is no relative one, and the name."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -95,11 +113,17 @@ def _above(folder: Path, level: int) -> Path:
 
 def _roots(beside: Path, source: Path, name: str) -> Iterator[Path]:
     """Yield the folders where a module of this name may be: beside the first file, around the package, on the path."""
-    yield beside
     first, _, rest = name.partition(".")
-    if first == "tamis":  # of tamis itself only the kernels that a scene is made for
-        if rest.startswith("sim."):
-            yield Path(__file__).parent.parent
+    inside = source.is_relative_to(_PACKAGE)
+    if (
+        first == "tamis"
+    ):  # of tamis itself only the kernels that a scene is made for, and its own part for a file of it
+        part = rest.partition(".")[0]
+        if rest.startswith("sim.") or (inside and source.is_relative_to(_PACKAGE / part)):
+            yield _PACKAGE.parent
+    if not inside:
+        yield beside
+    if first == "tamis" or inside:
         return
     package = source.parent
     while (package / "__init__.py").is_file() and package != package.parent:
@@ -130,9 +154,15 @@ def _below(folder: Path, name: str) -> Iterator[Path]:
     parts = name.split(".") if name else []
     if not parts and (folder / "__init__.py").is_file():
         yield folder / "__init__.py"
+    look = _known_module if folder == _PACKAGE.parent else _module
     for i in range(1, len(parts) + 1):
-        place = folder.joinpath(*parts[:i])
-        candidates = [place.with_name(place.name + suffix) for suffix in (".py", *EXTENSION_SUFFIXES)]
-        for candidate in (*candidates, place / "__init__.py"):
-            if candidate.is_file():
-                yield candidate.resolve()
+        yield from look(os.path.join(folder, *parts[:i]))
+
+
+def _module(place: str) -> list[Path]:
+    """Return the files of a module or package, given its path without a suffix."""
+    candidates = (*(place + suffix for suffix in (".py", *EXTENSION_SUFFIXES)), f"{place}/__init__.py")
+    return [Path(candidate).resolve() for candidate in candidates if os.path.isfile(candidate)]
+
+
+_known_module = lru_cache(maxsize=None)(_module)  # files of tamis itself stay where they are

@@ -24,6 +24,7 @@ from tamis.report.solids import (
     order,
     piece,
     rotations,
+    segments,
     slices,
     solid,
 )
@@ -455,3 +456,31 @@ def test_three_hundred_boxes_take_less_than_three_seconds() -> None:
     start = time.process_time()
     FigureCanvasAgg(storyboard(replay, "wall")).draw()
     assert time.process_time() - start < 3.0  # the budget; some 0.9 s on one slow core
+
+
+# disks and lines
+
+
+def test_a_plane_motion_is_seen_from_straight_ahead() -> None:
+    """Disks that stand in the plane of x and z, whichever way their normals point, and a floor as a line."""
+    turns = [quaternion((1, 0, 0), sign * np.pi / 2) for sign in (1.0, -1.0)]
+    poses = posed(np.array([[0.0, 2.0, 0.0], [0.3, 2.0, 0.1], [0.6, 2.0, 0.1]]), np.array([UP, *turns]))
+    floor_line = Shape("line", points=np.array([[-1.0, 0, 0], [1.0, 0, 0]]))
+    figure = storyboard(still([floor_line, Shape("disk", (0.1,)), Shape("disk", (0.1,))], poses), "plane")
+    x, y = corners(figure, 0).T
+    assert np.ptp(x) == pytest.approx(2.0) and np.ptp(y) == pytest.approx(0.2)  # true lengths along x and z
+    drawn = polygons(figure, 0).get_facecolors()
+    assert [tuple(face) for face in drawn].count((0.0, 0.0, 0.0, 0.16)) == 2  # the darker halves
+
+
+def test_a_net_is_painted_before_and_behind_what_passes_through_it() -> None:
+    grid = [[0.2 * i - 0.4, 0.0, 0.2 * k - 0.4] for k in range(5) for i in range(5)]
+    strands = [tuple(5 * k + i for i in range(5)) for k in range(5)]
+    strands += [tuple(5 * k + i for k in range(5)) for i in range(5)]
+    net = segments(Shape("line", points=np.array(grid), faces=tuple(strands)))
+    assert len(net) == 40 and {part.kind for part in net} == {"line"}
+    ball = solid(Shape("sphere", (0.1,)))
+    for side, first in ((-1.0, False), (1.0, True)):  # the viewer stands at negative y
+        poses = posed(np.array([[0.0, 0.0, 0.0]] * 40 + [[0.05, 0.5 * side, 0.05]]))
+        sequence = order([*net, ball], look([*net, ball], poses, FRONT))
+        assert (sequence[0] == 40) is first and (sequence[-1] == 40) is not first

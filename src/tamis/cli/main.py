@@ -404,9 +404,10 @@ def next_(arguments: argparse.Namespace) -> int:
 
 def sim(arguments: argparse.Namespace) -> int:
     """List, describe or run simulators."""
-    from tamis.cli.summary import print_ports, tell_of_compiling
+    from tamis.cli.summary import print_simulator, tell_of_compiling
     from tamis.cli.terminal import say, table
-    from tamis.simulation import builtins, find
+    from tamis.families import builtins
+    from tamis.simulation import find
 
     if (arguments.field and not arguments.storyboard) or (arguments.storyboard and not arguments.name):
         raise StudyError("expected tamis sim NAME [key=value...] --storyboard FILE [--field FIELD]")
@@ -425,8 +426,7 @@ def sim(arguments: argparse.Namespace) -> int:
         say(f"{path}: {frames} frames over {span:.4g} s")
         return DONE
     if not arguments.inputs:
-        say(f"{simulator.name} (version {simulator.version})\n{simulator.doc}\n")
-        print_ports(simulator)
+        print_simulator(simulator)
         return DONE
     return _run_once(simulator, _values(arguments.inputs))
 

@@ -17,11 +17,12 @@ import numpy as np
 from tamis.cli.terminal import duration, say, size, table
 from tamis.contract import check_simulator
 from tamis.errors import SimulationError, StudyError
+from tamis.families import file_of
 from tamis.files import load_arrays
+from tamis.interfaces import check_present
 from tamis.runs.keys import read_keys, run_key
-from tamis.runs.provenance import changes, outdated
+from tamis.runs.provenance import changes, code_warning, outdated
 from tamis.runs.store import Run, RunStore, failure_groups, paths
-from tamis.runs.worker import check_present
 from tamis.simulation import explained
 from tamis.study.manifest import read_manifest
 from tamis.study.reader import Raw, applies, read, stage_hashes, up_to_date
@@ -70,12 +71,14 @@ def _print_stored(study: Study, keys: set[str]) -> None:
     """Say how many runs of the design are there already, and why the others have to be made."""
     with RunStore(study.runs) as store:
         have = store.get_many(keys)
-    old = outdated(study.simulator, have.values())
+    old = outdated(study.simulator, have.values()) if file_of(study.simulator.address) else []
     said = f"{len(have) - len(old)} of them are in the store"
     if len(have) == len(old) and (edited := changes(study.runs, study.simulator)):
         said += f"; the others are made anew because {_listed(edited)} changed since the last runs"
     if have or old or "because" in said:
         say(said)
+    if warning := code_warning(have.values(), study.simulator):
+        say(warning)
 
 
 def _listed(names: list[str]) -> str:
@@ -152,8 +155,8 @@ def _check_contract(study: Study, inputs: Inputs, seconds: float) -> None:
     space, experiment = study.model_space, study.series[0].experiments[0]
     forward = study.forward(experiment)
     corners = space.from_unit(np.array([[0.3], [0.7]]) * np.ones(space.dim))
-    others = [forward.inputs(corner) for corner in corners] if 6 * seconds < _PATIENCE else []
-    if 3 * seconds > _PATIENCE:
+    others = [forward.inputs(corner) for corner in corners] if 7 * seconds < _PATIENCE else []
+    if 4 * seconds > _PATIENCE:
         say("its contract (same inputs, same outputs) is not checked: a run takes too long to be repeated")
         return
     try:
@@ -292,6 +295,8 @@ def _print_one(raw: Raw) -> None:
     if drawn:
         failed = sum(run.status != "done" for run in drawn.values())
         say(f"runs of the sampler: {len(drawn) - failed} done, {failed} failed")
+    if warning := code_warning([*stored.values(), *drawn.values()]):
+        say(warning)
     for group in groups[:_GROUPS]:
         _print_failures(root, group, logs[group[0].key])
     if len(groups) > _GROUPS:

@@ -159,8 +159,11 @@ def shown(path: Path) -> str:
         return str(path)
 
 
-def print_ports(simulator: Simulator) -> None:
-    """Print what a simulator takes and gives."""
+def print_simulator(simulator: Simulator) -> None:
+    """Print what a simulator is, takes and gives."""
+    from tamis.interfaces import documentation
+
+    say(f"{simulator.name} (version {simulator.version})\n{documentation(simulator)}\n")
     ports = simulator.inputs.values()
     spans = ["" if p.bounds is None else f"{p.bounds[0]:g} to {p.bounds[1]:g}" for p in ports]
     rows = [(p.name, p.default, span, p.unit, p.doc) for p, span in zip(ports, spans, strict=True)]
@@ -185,9 +188,9 @@ def print_outputs(simulator: Simulator, outputs: Outputs) -> None:
 
 def tell_of_compiling(simulator: Simulator) -> None:
     """Say on the error stream why the first run with a family of kernels takes its time."""
-    from tamis.runs.provenance import family_of
+    from tamis.families import folder_of
 
-    family = family_of(simulator)
+    family = folder_of(simulator.address)
     if family is None:
         return
     from tamis.jit import is_cold

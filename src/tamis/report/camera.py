@@ -40,7 +40,12 @@ FRONT = VIEWS[0]
 def best_view(
     solids: Sequence[Solid], poses: NDArray[np.float32], moved: NDArray[np.bool_], floors: Sequence[Floor]
 ) -> Array:
-    """Return the camera for solids (b) with poses (t, b, 7) that have moved (t, b), on the free side of floors."""
+    """Return the camera for solids (b) with poses (t, b, 7) that have moved (t, b), on the free side of floors.
+
+    A plane motion, of nothing but disks and lines, is seen from straight ahead.
+    """
+    if (ahead := _straight(solids, poses)) is not None:
+        return ahead
     behind = [sum(view[2] @ surface.normal < _GRAZED for surface in floors) for view in VIEWS]
     views = [view for view, n in zip(VIEWS, behind, strict=True) if n == min(behind)]
     if not moved.any():
@@ -51,6 +56,21 @@ def best_view(
     visible = _sight(solids, poses, moved)
     marks = [visible(view) * _across(view, way) * _size(view, centres, reach) for view in views]
     return next(view for view, mark in zip(views, marks, strict=True) if mark >= _NEARLY * max(marks))
+
+
+def _straight(solids: Sequence[Solid], poses: NDArray[np.float32]) -> Array | None:
+    """Return the camera that looks along the normal of all disks, if nothing else but lines is to be seen."""
+    disks = np.array([part.kind == "disk" for part in solids])
+    if not disks.any() or any(part.kind not in ("disk", "line") for part in solids):
+        return None
+    normals = rotations(poses[:, disks, 3:].astype(np.float64))[..., 2]
+    if (np.abs(normals @ normals[0, 0]) < 1 - 1e-6).any():
+        return None
+    ahead, up = normals[0, 0], np.eye(3)[2 if abs(normals[0, 0, 2]) < 0.9 else 1]
+    right = np.cross(up, ahead)
+    ahead, right = (ahead, right) if right[0] >= 0 else (-ahead, -right)
+    right = right / np.linalg.norm(right)
+    return np.array([right, np.cross(ahead, right), ahead])
 
 
 def _across(view: Array, way: Array) -> float:

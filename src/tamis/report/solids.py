@@ -14,6 +14,7 @@ import heapq
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +29,7 @@ ORDERED = 4000  # shapes; above, the depth of centres has to do
 _CHUNK = 20_000  # pairs tested at a time
 _INK = 0.45  # outlines are that dark
 _CLEAR = (0.0, 0.0, 0.0, 0.0)
+_SHADE = (0.0, 0.0, 0.0, 0.16)
 
 
 @dataclass(frozen=True)
@@ -65,12 +67,25 @@ def solid(shape: Shape) -> Solid:
     if shape.kind == "ring":
         rim = np.column_stack([_CIRCLE * shape.size[0], np.zeros(SIDES)])
         return Solid("ring", rim, (tuple(range(SIDES)),), np.eye(3)[2:], np.eye(3)[2:])
+    if shape.kind == "disk":  # seen from both sides
+        rim = np.column_stack([_CIRCLE * shape.size[0], np.zeros(SIDES)])
+        both = np.array([[0.0, 0.0, 1.0], [0.0, 0.0, -1.0]])
+        return Solid("disk", rim, (tuple(range(SIDES)),) * 2, both, both[:1])
     if shape.kind == "convex":
         assert shape.points is not None
         return _polyhedron("convex", shape.points, shape.faces)
     half = 0.5 * shape.size[1] if shape.kind == "capsule" else 0.0  # a sphere is a capsule of one point
     ends = np.array([[0.0, 0.0, -half], [0.0, 0.0, half]]) if half else np.zeros((1, 3))
     return Solid(shape.kind, ends, (), np.zeros((0, 3)), np.eye(3)[2:], shape.size[0])
+
+
+def segments(shape: Shape) -> list[Solid]:
+    """Cut a line into its straight pieces: a net as a whole would hide what lies in it."""
+    assert shape.points is not None
+    strands = shape.faces or (tuple(range(len(shape.points))),)
+    pairs = {(min(pair), max(pair)) for strand in strands for pair in pairwise(strand)}
+    flat = np.zeros((0, 3))
+    return [Solid("line", shape.points[list(pair)], (), flat, np.eye(3)[2:]) for pair in sorted(pairs)]
 
 
 def slices(bar: Solid) -> list[Solid]:
@@ -239,6 +254,9 @@ def paint(part: Solid, points: Array, turn: Array, colour: Array, pen: Pen) -> I
     if part.kind == "ring":
         yield Polygon(points[:, :2], _CLEAR, ink, 2 * max(pen))
         return
+    if part.kind == "line":
+        yield Polygon(points[:, :2], _CLEAR, _rgba(colour), 2.5 * max(pen))
+        return
     if not part.faces:
         yield from _round(part, points, turn, colour, max(pen))
         return
@@ -249,6 +267,8 @@ def paint(part: Solid, points: Array, turn: Array, colour: Array, pen: Pen) -> I
         fill = _rgba(_lit(colour, max(0.0, float(normals[f] @ LIGHT))))
         curved = part.kind in ("cylinder", "slice") and len(face) == 4
         yield Polygon(points[list(face), :2], fill, fill if curved else ink, pen.edge)
+        if part.kind == "disk":  # half of it darker, so that one sees it turn
+            yield Polygon(points[: SIDES // 2 + 1, :2], _SHADE, _CLEAR, 0.0)
 
 
 def _round(part: Solid, points: Array, turn: Array, colour: Array, width: float) -> Iterator[Polygon]:
@@ -272,9 +292,7 @@ def _round(part: Solid, points: Array, turn: Array, colour: Array, width: float)
         turns = np.linspace(0.0, np.pi, SIDES // 2 + 1)[:, None]
         seam = np.cos(turns) * ends[:2] + np.sin(turns) * half[:2]
         rim = np.cos(turns[::-1]) * ends[:2] + np.sin(turns[::-1]) * limb
-        yield Polygon(
-            points[0, :2] + part.radius * np.vstack([seam, rim]), (0.0, 0.0, 0.0, 0.16), _CLEAR, 0.0
-        )
+        yield Polygon(points[0, :2] + part.radius * np.vstack([seam, rim]), _SHADE, _CLEAR, 0.0)
 
 
 def _stadium(centres: Array, radius: float) -> Array:

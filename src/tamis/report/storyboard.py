@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 
 from tamis.errors import StudyError, nearest
 from tamis.files import replacing
-from tamis.replays import Replay, Replayable, without_replay
+from tamis.interfaces import Port, Simulator
+from tamis.replays import Replay
 from tamis.report.camera import FRAME, best_view
 from tamis.report.solids import (
     Floor,
@@ -38,6 +39,7 @@ from tamis.report.solids import (
     order,
     paint,
     piece,
+    segments,
     shadow,
     slices,
     solid,
@@ -55,7 +57,8 @@ from tamis.report.style import (
     styled,
     to_svg,
 )
-from tamis.simulation import Port, Simulator, explained
+from tamis.runs.pool import Workers
+from tamis.runs.replaying import replay as replay_apart
 from tamis.types import Array, Inputs, Value
 
 FRAMES = 6
@@ -91,13 +94,11 @@ def write_storyboard(
         what = "is a folder" if path.is_dir() else f'no folder "{path.parent}" that can be written to'
         raise StudyError(f'storyboard "{path}": {what}; give the name of a file in one')
     name = simulator.name
-    if not isinstance(simulator, Replayable):
-        raise without_replay(name)
-    with explained(simulator):
-        replay = simulator.replay(inputs, _FPS)
+    with Workers(1) as workers:  # a crash of the simulator is told there
+        replay = replay_apart(simulator, inputs, _FPS, workers)
         span = float(replay.times[-1] - replay.times[0])
         if span > 0 and len(replay.times) < _FEWEST:  # over in a moment: look again in slow motion
-            replay = simulator.replay(inputs, _SLOW / span)
+            replay = replay_apart(simulator, inputs, _SLOW / span, workers)
     given = ", ".join(f"{key} = {_written(value, simulator.inputs[key])}" for key, value in inputs.items())
     figure = storyboard(replay, f"{name}: {given}" if given else name, field=field)
     figure.set_facecolor("white")
@@ -174,14 +175,15 @@ def _named(replay: Replay, field: str) -> str:
 
 
 def _solids(replay: Replay) -> tuple[list[int], list[Solid]]:
-    """Return what is painted and of which shape each piece is: bars that play in a ring are in slices."""
+    """Return what is painted and of which shape each piece is: lines are in segments, bars in a ring in slices."""
     rings = any(shape.kind == "ring" for shape in replay.shapes)
     drawn: list[int] = []
     solids: list[Solid] = []
     for b, shape in enumerate(replay.shapes):
         if shape.kind != "halfspace":
-            whole = solid(shape)
-            parts = slices(whole) if rings and shape.kind == "cylinder" else [whole]
+            parts = segments(shape) if shape.kind == "line" else [solid(shape)]
+            if rings and shape.kind == "cylinder":
+                parts = slices(parts[0])
             solids += parts
             drawn += [b] * len(parts)
     if not solids:
@@ -239,6 +241,8 @@ def _ground(solids: Sequence[Solid], seen: Seen, floors: Sequence[Floor], view: 
         found.append(Polygon(ground, (r, g, b, 1.0), (*to_rgb(_BORDER), 1.0), 0.5))
         if surface.normal[2] > _LYING:
             for part, points in zip(solids, seen.points, strict=True):
+                if part.kind == "line":
+                    continue
                 dark = shadow(part, points[: len(part.points)], surface, view.camera)
                 found.append(Polygon(dark, (*to_rgb(_SHADOW), 1.0), (0.0, 0.0, 0.0, 0.0), 0.0))
     return found

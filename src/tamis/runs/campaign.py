@@ -24,14 +24,16 @@ import numpy as np
 from tamis.runs import worker
 from tamis.contract import STATEFUL
 from tamis.errors import SimulationError, StudyError, TamisWarning, Unavailable
+from tamis.families import folder_of
+from tamis.interfaces import check_present, module_of, warm
 from tamis.runs.keys import digest, filled, spelled
 from tamis.runs.pool import Executors, Workers, elsewhere
-from tamis.runs.provenance import code_of, family_of, note, outdated
+from tamis.runs.provenance import code_of, note, outdated
 from tamis.runs.segments import Files
 from tamis.simulation import Simulator, find
 from tamis.runs.store import Run, RunStore, paths, writing
 from tamis.types import Array, Event, Inputs, Mask, Progress, Value, silent
-from tamis.runs.worker import Job, check_present, do, module_of, warm
+from tamis.runs.worker import Job, do, given
 
 if TYPE_CHECKING:
     from tamis.experiment import Experiment
@@ -162,7 +164,7 @@ class _Keeper:
 def _made_otherwise(simulator: Simulator, runs: Iterable[Run]) -> dict[str, Run]:
     """Return the runs to be made again because another code made them; tell of those of which the author decides."""
     found = outdated(simulator, runs)
-    if found and family_of(simulator) is None:
+    if found and folder_of(simulator.address) is None:
         warnings.warn(
             f"{len(found)} runs of {simulator.name} were made before its code changed, and its version "
             f'"{simulator.version}" did not: they are used as they are; raise the version if results have changed',
@@ -251,12 +253,8 @@ class _News:
 def _job(
     simulator: Simulator, store: RunStore, key: str, full: Inputs, code: str, limits: tuple[float, float, int]
 ) -> Job:
-    inputs = {
-        name: os.path.abspath(str(value)) if simulator.inputs[name].kind == "file" else value
-        for name, value in full.items()
-    }
     run = Run(key, simulator.name, simulator.version, full, "done", 0.0, code=code)
-    return Job(simulator.address, store.root.absolute(), run, inputs, *limits, pack=True)
+    return Job(simulator.address, store.root.absolute(), run, given(simulator, full), *limits, pack=True)
 
 
 def _tidy(store: RunStore, again: Mapping[str, Run]) -> None:

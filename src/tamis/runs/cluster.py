@@ -32,7 +32,8 @@ from tamis.runs.processes import python
 from tamis.runs.provenance import code_of
 from tamis.simulation import Simulator, find
 from tamis.runs.store import Run, array_file
-from tamis.runs.worker import Job, warm
+from tamis.interfaces import warm
+from tamis.runs.worker import Job
 
 _LIBRARIES = ("tamis", "numpy", "scipy", "numba")
 _CONNECT_SECONDS = 5

@@ -13,38 +13,60 @@ last runs can then be said by name.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
 from tamis.errors import StudyError
+from tamis.families import code_files, code_hash, file_of
 from tamis.files import replacing
+from tamis.interfaces import function_of
 from tamis.simulation import Simulator
 from tamis.sources import source_hash, sources
 from tamis.runs.store import Run
 
 FOLDER = "code"
 IMPORTED = "imported"  # stands for the code of runs that were made elsewhere
-_SIM = Path(__file__).parent.parent / "sim"
 
 
 def code_of(simulator: Simulator) -> str:
     """Hash the sources behind a simulator; empty where there are none to read."""
     path = _file_of(simulator)
-    return _hashed(path, getattr(simulator, "function", None)) if path else ""
-
-
-def family_of(simulator: Simulator) -> Path | None:
-    """Return the folder of a built-in simulator's kernels."""
-    if not simulator.address.startswith("tamis:"):
-        return None
-    return _SIM / simulator.address.removeprefix("tamis:").partition(".")[0]
+    return _hashed(path, function_of(simulator), simulator.address) if path else ""
 
 
 def outdated(simulator: Simulator, runs: Iterable[Run]) -> list[Run]:
     """Return the runs that another code of the simulator made, of the same version."""
     code = code_of(simulator)
     return [run for run in runs if code and run.code not in ("", IMPORTED, code)]
+
+
+def code_warning(runs: Iterable[Run], simulator: Simulator | None = None) -> str:
+    """Say in a sentence which of these runs were made by other code of the same version; empty if none were.
+
+    Runs of a built-in simulator, and of ``simulator``, are compared with its code as it is now, others with each other.
+    """
+    groups: dict[tuple[str, str], Counter[str]] = {}
+    for run in runs:
+        if run.code not in ("", IMPORTED):
+            groups.setdefault((run.simulator, run.version), Counter())[run.code] += 1
+    said = []
+    for (name, version), codes in sorted(groups.items()):
+        file, count = file_of(name), codes.total()
+        if file or (simulator is not None and name == simulator.name):
+            now = _hashed(file, None, name) if file else code_of(simulator)  # type: ignore[arg-type]
+            old, what = count - codes[now], "other code than it has now"
+        else:
+            old, what = count if len(codes) > 1 else 0, f"{len(codes)} different codes"
+        if old:
+            remedy = (
+                "`tamis run` makes them again"
+                if file
+                else "they are used as they are: raise the version if results changed with the code"
+            )
+            said.append(f"{old} of {count} runs of {name}, version {version}, were made by {what}; {remedy}")
+    return "; ".join(said)
 
 
 def note(root: Path, simulator: Simulator) -> None:
@@ -54,7 +76,7 @@ def note(root: Path, simulator: Simulator) -> None:
         return
     kept = root / FOLDER / f"{code_of(simulator)}.json"
     if not kept.exists():
-        said = {"simulator": simulator.name, "version": simulator.version, "files": sources(path)}
+        said = {"simulator": simulator.name, "version": simulator.version, "files": _files(simulator, path)}
         with replacing(kept) as stream:
             stream.write(json.dumps(said, indent=1).encode())
 
@@ -73,7 +95,7 @@ def changes(root: Path, simulator: Simulator) -> list[str]:
         except (OSError, ValueError, KeyError, TypeError):
             continue
         if _module(name) == _module(simulator.name) and file.stem != mine:
-            now = sources(path)
+            now = _files(simulator, path)
             return sorted(one for one in {*files, *now} if files.get(one) != now.get(one))
     return []
 
@@ -83,19 +105,22 @@ def _module(name: str) -> str:
     return name.rpartition(":")[0] or name
 
 
+def _files(simulator: Simulator, path: Path) -> dict[str, str]:
+    return code_files(path) if file_of(simulator.address) else sources(path)
+
+
 def _file_of(simulator: Simulator) -> Path | None:
-    family = family_of(simulator)
-    if family is not None:
-        return family / "simulators.py"
-    code = getattr(getattr(simulator, "function", None), "__code__", None)
+    if built_in := file_of(simulator.address):
+        return built_in
+    code = getattr(function_of(simulator), "__code__", None)
     path = Path(code.co_filename) if code is not None else None
     return path if path and path.is_file() else None
 
 
 @lru_cache(maxsize=64)
-def _hashed(path: Path, function: object) -> str:
+def _hashed(path: Path, function: object, address: str) -> str:
     """Hash once in the life of a function, which was imported from these sources as they were."""
     try:
-        return source_hash(path)[:16]
+        return code_hash(path) if file_of(address) else source_hash(path)[:16]
     except (OSError, StudyError):
         return ""

@@ -17,6 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from tamis import families
 from tamis._version import __version__
 from tamis.errors import StudyError, nearest
 from tamis.sources import source_hash
@@ -202,7 +203,7 @@ def surrogate_method(raw: Raw) -> str:
 def simulator_fingerprint(raw: Raw) -> str:
     """Hash what lies behind the simulator a study names.
 
-    That is all files of a built-in family, what a user's file and its local imports say, the files that a
+    That is the code behind a built-in family, what a user's file and its local imports say, the files that a
     program's table names, or the version of an installed package.
     """
     program = raw.table("model").get("command", {})
@@ -210,8 +211,7 @@ def simulator_fingerprint(raw: Raw) -> str:
         return _digest(_named_files(raw, [program, list(program.get("templates", {}))]))
     name = str(raw.table("model").get("simulator", ""))
     if name.startswith("tamis:"):
-        family = name.removeprefix("tamis:").partition(".")[0]
-        return _sources(family) if (_PACKAGE / "sim" / family).is_dir() else ""
+        return families.code_hash(file) if (file := families.file_of(name)) else ""
     path = raw.base / name.rpartition(":")[0]
     if path.is_file():
         return source_hash(path)
@@ -229,16 +229,16 @@ def input_names(raw: Raw) -> set[str] | None:
     for kind in ("command", "http"):
         if isinstance(ports := raw.table("model").get(kind, {}).get("inputs"), dict):
             return set(ports)
-    file, _, function = str(raw.table("model").get("simulator", "")).rpartition(":")
+    name = str(raw.table("model").get("simulator", ""))
+    if name.startswith("tamis:"):
+        return families.input_names(name)
+    file, _, function = name.rpartition(":")
     path = raw.base / file
-    if file == "tamis":
-        family, _, function = function.partition(".")
-        path = _PACKAGE / "sim" / family / "simulators.py"
     if not path.is_file():
         return None
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.FunctionDef) and node.name == function:
-            return {argument.arg for argument in (*node.args.args, *node.args.kwonlyargs)}
+            return families.arguments(node)
     return None
 
 
@@ -312,15 +312,6 @@ def _report_code() -> str:
     digest = hashlib.sha256()
     for path in sorted((_PACKAGE / "report").rglob("*")):
         if path.suffix in (".py", ".html", ".css", ".js"):
-            digest.update(path.read_bytes())
-    return digest.hexdigest()
-
-
-@lru_cache
-def _sources(family: str) -> str:
-    digest = hashlib.sha256()
-    for folder in (family, "common"):
-        for path in sorted((_PACKAGE / "sim" / folder).rglob("*.py")):
             digest.update(path.read_bytes())
     return digest.hexdigest()
 

@@ -79,18 +79,18 @@ def test_a_rod_that_gains_energy_says_so():
 
 
 def test_losses_are_split_between_impact_and_friction():
-    slid = run(cases.slide(angle=30.0, azimuth=20.0, mu=0.3), 1.0, tol=1e-12).ledger
+    slid = run(cases.Slide(angle=30.0, azimuth=20.0, mu=0.3).scene(), 1.0, tol=1e-12).ledger
     weight, distance = 10.0 * 9.81, 0.5 * 9.81 * (0.5 - 0.3 * math.sqrt(0.75))
     assert -slid.friction[-1, 0] == pytest.approx(0.3 * weight * math.sqrt(0.75) * distance, rel=1e-9)
     assert abs(slid.impact[-1, 0]) < 1e-9 * slid.scale
-    fell = run(cases.bounce(e=0.8), 0.6).ledger
+    fell = run(cases.Bounce(e=0.8).scene(), 0.6).ledger
     assert fell.friction[-1, 0] == 0.0
     # one impact at 4.43 m/s: (1 - e^2)/2 m v^2, at the velocity of the start of the step, up to g h off
     assert -fell.impact[-1, 0] == pytest.approx(0.36 * 9.81, rel=2 * 9.81e-3 / 4.43)
 
 
 def test_impulses_add_up_to_the_change_of_momentum():
-    history = run(cases.wall(), 0.02, tol=1e-6, contacts=True)
+    history = run(cases.Wall().scene(), 0.02, tol=1e-6, contacts=True)
     scene, contacts = history.scene, history.contacts
     for name in ("projectile", "r2_b4", "r1_b4", "r0_b0"):
         i = scene.number(name)

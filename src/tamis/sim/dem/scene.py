@@ -16,43 +16,51 @@ Positive spin is therefore *backspin*, as of a ball that is cut; negative spin i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import astuple, dataclass
 
-from tamis.errors import StudyError
+from tamis.interfaces import Case, port
 
 
 @dataclass(frozen=True)
-class Impact:
+class Impact(Case):
     """A sphere thrown at a wall of its own material; SI units, angle in degrees from the normal.
 
-    By default the steel sphere of Hadjidoukas et al. (2014, 10.1016/j.cma.2014.07.017, section 4).
+    By default the steel sphere of Hadjidoukas et al. (2014, 10.1016/j.cma.2014.07.017, section 4). At 90 degrees there
+    is no impact, at alpha = 1.5 the dashpot outlasts the spring, at a Poisson's ratio of -1 there is no stiffness that
+    is finite: bounds stay off these.
     """
 
-    speed: float = 2.2
-    angle: float = 30.0
-    spin: float = 0.0
-    radius: float = 0.02225
-    mass: float = 0.3538
-    young: float = 2.1e11
-    poisson: float = 0.3
-    mu: float = 0.104
-    gamma: float = 9.0e4
-    alpha: float = 0.5
-    k_t: float = 1.3e8
-
-    def __post_init__(self) -> None:
-        for name in ("speed", "radius", "mass", "young"):
-            self._require(name, getattr(self, name) > 0.0, "positive")
-        for name in ("mu", "gamma", "k_t"):
-            self._require(name, getattr(self, name) >= 0.0, "zero or positive")
-        self._require("angle", 0.0 <= self.angle < 90.0, "in [0, 90) degrees from the normal")
-        self._require("poisson", -1.0 < self.poisson <= 0.5, "in (-1, 0.5]")
-        self._require("alpha", 0.0 <= self.alpha < 1.5, "in [0, 1.5): the spring must outlast the dashpot")
-
-    def _require(self, name: str, holds: bool, what: str) -> None:
-        if not holds:
-            raise StudyError(f"impact: {name} must be {what}, found {getattr(self, name):g}")
+    speed: float = port(2.2, unit="m/s", bounds=(1e-3, 100.0), doc="speed of the centre before impact")
+    angle: float = port(
+        30.0, unit="deg", bounds=(0.0, 89.0), doc="direction of the velocity, from the normal of the wall"
+    )
+    spin: float = port(
+        0.0,
+        unit="rad/s",
+        bounds=(-1e4, 1e4),
+        doc="angular velocity before impact; positive is backspin (the contact point runs ahead of the "
+        "centre), negative topspin",
+    )
+    radius: float = port(0.02225, unit="m", bounds=(1e-4, 10.0), doc="radius of the sphere")
+    mass: float = port(
+        0.3538, unit="kg", bounds=(1e-9, 1e6), doc="mass of the sphere; its inertia is 2/5 m R^2"
+    )
+    young: float = port(2.1e11, unit="Pa", bounds=(1e5, 1e13), doc="Young's modulus of sphere and wall")
+    poisson: float = port(0.3, bounds=(-0.99, 0.5), doc="Poisson's ratio of sphere and wall")
+    mu: float = port(0.104, bounds=(0.0, 2.0), doc="coefficient of friction")
+    gamma: float = port(
+        9.0e4,
+        bounds=(0.0, 1e12),
+        doc="normal damping, F_n = k_n xi^(3/2) + gamma xi^alpha dxi/dt; its unit, N s/m^(1+alpha), changes "
+        "with alpha, so none is given",
+    )
+    alpha: float = port(
+        0.5,
+        bounds=(0.0, 1.4),
+        doc="exponent of the damping: 0.25 is the law of Tsuji et al., 0.5 that of Kuwabara and Kono",
+    )
+    k_t: float = port(1.3e8, unit="N/m", bounds=(0.0, 1e13), doc="stiffness of the tangential spring")
 
     def values(self) -> tuple[float, ...]:
         """Return the fields in the order the kernels take them."""
-        return tuple(float(getattr(self, field.name)) for field in fields(self))
+        return tuple(map(float, astuple(self)))

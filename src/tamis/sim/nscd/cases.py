@@ -1,15 +1,24 @@
-"""Scenes with known answers, shared by the simulators, the tests and the benchmarks."""
+"""Scenes with known answers: the cases that the simulators run, which tests and benchmarks share.
+
+A case declares its inputs, builds its scene and lets it go; its history is what a simulator reads its outputs from, and
+what a replay shows.
+"""
 
 from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
 from tamis.errors import SimulationError
+from tamis.interfaces import Case, port
+from tamis.replays import Replay
 from tamis.sim.common.shapes import Box, Convex, HalfSpace, Sphere
+from tamis.sim.nscd import drive
+from tamis.sim.nscd.history import History
 from tamis.sim.nscd.scene import Body, Law, Part, Scene, about, product
 from tamis.types import Array
 
@@ -17,94 +26,196 @@ BALL = 0.1  # m, radius of the ball that bounces
 GROUND = Body("ground", [Part(HalfSpace(), group="ground")], fixed=True)
 
 
-def slide(*, angle: float, azimuth: float, mu: float, side: float = 0.4, height: float = 0.1) -> Scene:
+def _step() -> Any:
+    return port(1e-3, unit="s", bounds=(1e-6, 0.1), doc="time step")
+
+
+def _duration(default: float) -> Any:
+    return port(default, unit="s", bounds=(1e-3, 1e3), doc="time simulated")
+
+
+def _friction(default: float, doc: str = "coefficient of friction") -> Any:
+    return port(default, bounds=(0.0, 10.0), doc=doc)
+
+
+def _restitution(default: float) -> Any:
+    return port(default, bounds=(0.0, 1.0), doc="coefficient of restitution")
+
+
+class Played(Case):
+    """A scene that is let go for ``duration`` in steps of ``h``; each case declares both as its last inputs."""
+
+    h: float
+    duration: float
+    tol: ClassVar[float] = 1e-8  # bound of the residual of the contact problem
+
+    def scene(self) -> Scene:
+        """Return the bodies, the laws between them and gravity."""
+        raise NotImplementedError
+
+    def history(self, record: float | None = None) -> History:
+        """Let the scene go; instants are recorded at every step, or so far apart."""
+        return drive.run(self.scene(), self.duration, h=self.h, tol=self.tol, record=record)
+
+    def replay(self, fps: float) -> Replay:
+        """Let the scene go once more and return it to look at."""
+        return self.history(1.0 / fps).replay()
+
+
+@dataclass(frozen=True)
+class Slide(Played):
     """A flat block at rest on a plane that falls off by ``angle`` towards ``azimuth`` (degrees)."""
-    slope = product(about((0, 0, 1), azimuth), about((0, 1, 0), angle))
-    tilt, turn = math.radians(angle), math.radians(azimuth)
-    normal = np.array([math.sin(tilt) * math.cos(turn), math.sin(tilt) * math.sin(turn), math.cos(tilt)])
-    x, y, z = (0.5 * height * normal).tolist()
-    return Scene(
-        [
-            Body("plane", [Part(HalfSpace(), group="ground")], fixed=True, orientation=slope),
-            Body(
-                "block", [Part(Box((side, side, height)))], mass=10.0, position=(x, y, z), orientation=slope
-            ),
-        ],
-        [Law("ground", "default", mu)],
+
+    angle: float = port(30.0, unit="deg", bounds=(0.0, 80.0), doc="of the plane with the horizontal")
+    azimuth: float = port(
+        0.0, unit="deg", bounds=(-360.0, 360.0), doc="direction in which the plane falls off"
     )
+    mu: float = _friction(0.3)
+    h: float = _step()
+    duration: float = _duration(1.0)
+    tol: ClassVar[float] = 1e-12
+    side: ClassVar[float] = 0.4
+    thickness: ClassVar[float] = 0.1
+
+    def scene(self) -> Scene:
+        """Return the bodies and the laws between them."""
+        slope = product(about((0, 0, 1), self.azimuth), about((0, 1, 0), self.angle))
+        tilt, turn = math.radians(self.angle), math.radians(self.azimuth)
+        normal = np.array([math.sin(tilt) * math.cos(turn), math.sin(tilt) * math.sin(turn), math.cos(tilt)])
+        x, y, z = (0.5 * self.thickness * normal).tolist()
+        return Scene(
+            [
+                Body("plane", [Part(HalfSpace(), group="ground")], fixed=True, orientation=slope),
+                Body(
+                    "block",
+                    [Part(Box((self.side, self.side, self.thickness)))],
+                    mass=10.0,
+                    position=(x, y, z),
+                    orientation=slope,
+                ),
+            ],
+            [Law("ground", "default", self.mu)],
+        )
 
 
-def bounce(*, e: float, height: float = 1.0) -> Scene:
+@dataclass(frozen=True)
+class Bounce(Played):
     """A ball let go with its lowest point at ``height`` above the ground."""
-    ball = Body("ball", [Part(Sphere(BALL))], mass=1.0, position=(0.0, 0.0, height + BALL))
-    return Scene([GROUND, ball], [Law("ground", "default", 0.0, e)])
+
+    e: float = _restitution(0.8)
+    height: float = port(1.0, unit="m", bounds=(1e-3, 1e3), doc="of the ball's lowest point at the start")
+    h: float = _step()
+    duration: float = _duration(3.0)
+
+    def scene(self) -> Scene:
+        """Return the bodies and the laws between them."""
+        ball = Body("ball", [Part(Sphere(BALL))], mass=1.0, position=(0.0, 0.0, self.height + BALL))
+        return Scene([GROUND, ball], [Law("ground", "default", 0.0, self.e)])
 
 
-def stack(
-    *, boxes: int = 10, side: float = 0.5, mu: float = 0.5, e: float = 0.0, ratio: float = 1.0
-) -> Scene:
+@dataclass(frozen=True)
+class Stack(Played):
     """Cubes one upon the other, touching; each is ``ratio`` times as heavy as the one below."""
-    cubes = [
-        Body(
-            f"box{i:03d}",
-            [Part(Box((side,) * 3))],
-            mass=100.0 * ratio**i,
-            position=(0.0, 0.0, (i + 0.5) * side),
-        )
-        for i in range(boxes)
-    ]
-    laws = [Law("ground", "default", mu, e), Law("default", "default", mu, e)]
-    return Scene([GROUND, *cubes], laws)
+
+    boxes: int = port(10, bounds=(1, 200), doc="cubes one upon the other")
+    mu: float = _friction(0.5)
+    e: float = _restitution(0.0)
+    ratio: float = port(1.0, bounds=(0.1, 10.0), doc="mass of a cube over that of the one below")
+    h: float = _step()
+    duration: float = _duration(10.0)
+    side: ClassVar[float] = 0.5
+
+    def scene(self) -> Scene:
+        """Return the bodies and the laws between them."""
+        cubes = [
+            Body(
+                f"box{i:03d}",
+                [Part(Box((self.side,) * 3))],
+                mass=100.0 * self.ratio**i,
+                position=(0.0, 0.0, (i + 0.5) * self.side),
+            )
+            for i in range(self.boxes)
+        ]
+        laws = [Law("ground", "default", self.mu, self.e), Law("default", "default", self.mu, self.e)]
+        return Scene([GROUND, *cubes], laws)
 
 
-def rocking(*, width: float, height: float, tilt: float, mu: float = 2.0, depth: float = 0.5) -> Scene:
+@dataclass(frozen=True)
+class Rocking(Played):
     """A block on its corner, tilted by ``tilt`` degrees about the y axis and let go (Housner 1963)."""
-    angle = math.radians(tilt)
-    if not 0.0 < angle < math.atan2(width, height):
-        raise SimulationError(
-            f"the block rocks if tilted by 0 to {math.degrees(math.atan2(width, height)):.3g} degrees; found {tilt:g}"
+
+    width: float = port(0.5, unit="m", bounds=(1e-3, 100.0), doc="of the block")
+    height: float = port(2.0, unit="m", bounds=(1e-3, 100.0), doc="of the block")
+    tilt: float = port(5.0, unit="deg", bounds=(1e-3, 45.0), doc="at the start")
+    mu: float = _friction(2.0)
+    h: float = _step()
+    duration: float = _duration(4.0)
+    depth: ClassVar[float] = 0.5
+
+    def scene(self) -> Scene:
+        """Return the bodies and the laws between them."""
+        angle, most = math.radians(self.tilt), math.atan2(self.width, self.height)
+        if not 0.0 < angle < most:
+            raise SimulationError(
+                f"the block rocks if tilted by 0 to {math.degrees(most):.3g} degrees; found {self.tilt:g}"
+            )
+        # the corner (width/2, -height/2) of the section rests at the origin
+        x = -0.5 * self.width * math.cos(angle) + 0.5 * self.height * math.sin(angle)
+        z = 0.5 * self.width * math.sin(angle) + 0.5 * self.height * math.cos(angle)
+        block = Body(
+            "block",
+            [Part(Box((self.width, self.depth, self.height)))],
+            density=2400.0,
+            position=(x, 0.0, z),
+            orientation=about((0, 1, 0), self.tilt),
         )
-    # the corner (width/2, -height/2) of the section rests at the origin
-    x = -0.5 * width * math.cos(angle) + 0.5 * height * math.sin(angle)
-    z = 0.5 * width * math.sin(angle) + 0.5 * height * math.cos(angle)
-    block = Body(
-        "block",
-        [Part(Box((width, depth, height)))],
-        density=2400.0,
-        position=(x, 0.0, z),
-        orientation=about((0, 1, 0), tilt),
-    )
-    return Scene([GROUND, block], [Law("ground", "default", mu)])
+        return Scene([GROUND, block], [Law("ground", "default", self.mu)])
 
 
-def arch(
-    *, thickness: float, voussoirs: int = 27, radius: float = 1.0, mu: float = 1.5, depth: float = 0.5
-) -> Scene:
+@dataclass(frozen=True)
+class Arch(Played):
     """A semicircular arch of equal voussoirs under its own weight, on two fixed springings.
 
     ``thickness`` is that over the mean radius. Voussoirs are numbered from the right springing (+x) to the left one.
     """
-    inner, outer = radius * (1.0 - 0.5 * thickness), radius * (1.0 + 0.5 * thickness)
-    bodies = []
-    for i in range(voussoirs):
-        ends = (math.pi * i / voussoirs, math.pi * (i + 1) / voussoirs)
-        middle = 0.5 * (ends[0] + ends[1])
-        at = np.array([radius * math.cos(middle), 0.0, radius * math.sin(middle)])
-        corners = [
-            (r * math.cos(angle) - at[0], y, r * math.sin(angle) - at[2])
-            for angle in ends
-            for r in (inner, outer)
-            for y in (-0.5 * depth, 0.5 * depth)
-        ]
-        bodies.append(
-            Body(f"v{i:03d}", [Part(Convex(tuple(corners)))], density=2400.0, position=(at[0], at[1], at[2]))
-        )
-    low = 0.3 * radius
-    for name, side in (("springing-right", 1.0), ("springing-left", -1.0)):
-        block = Part(Box((4.0 * thickness * radius, 2.0 * depth, low)), group="ground")
-        bodies.append(Body(name, [block], fixed=True, position=(side * radius, 0.0, -0.5 * low)))
-    bodies.append(replace(GROUND, position=(0.0, 0.0, -low)))
-    return Scene(bodies, [Law("ground", "default", mu), Law("default", "default", mu)])
+
+    thickness: float = port(0.115, bounds=(0.02, 0.5), doc="of the arch over its mean radius")
+    voussoirs: int = port(27, bounds=(5, 201), doc="equal stones from springing to springing")
+    mu: float = _friction(1.5)
+    h: float = _step()
+    duration: float = _duration(2.0)
+    tol: ClassVar[float] = 1e-6
+    radius: ClassVar[float] = 1.0
+    depth: ClassVar[float] = 0.5
+
+    def scene(self) -> Scene:
+        """Return the bodies and the laws between them."""
+        inner, outer = self.radius * (1.0 - 0.5 * self.thickness), self.radius * (1.0 + 0.5 * self.thickness)
+        bodies = []
+        for i in range(self.voussoirs):
+            ends = (math.pi * i / self.voussoirs, math.pi * (i + 1) / self.voussoirs)
+            middle = 0.5 * (ends[0] + ends[1])
+            at = np.array([self.radius * math.cos(middle), 0.0, self.radius * math.sin(middle)])
+            corners = [
+                (r * math.cos(angle) - at[0], y, r * math.sin(angle) - at[2])
+                for angle in ends
+                for r in (inner, outer)
+                for y in (-0.5 * self.depth, 0.5 * self.depth)
+            ]
+            bodies.append(
+                Body(
+                    f"v{i:03d}",
+                    [Part(Convex(tuple(corners)))],
+                    density=2400.0,
+                    position=(at[0], at[1], at[2]),
+                )
+            )
+        low = 0.3 * self.radius
+        for name, side in (("springing-right", 1.0), ("springing-left", -1.0)):
+            block = Part(Box((4.0 * self.thickness * self.radius, 2.0 * self.depth, low)), group="ground")
+            bodies.append(Body(name, [block], fixed=True, position=(side * self.radius, 0.0, -0.5 * low)))
+        bodies.append(replace(GROUND, position=(0.0, 0.0, -low)))
+        return Scene(bodies, [Law("ground", "default", self.mu), Law("default", "default", self.mu)])
 
 
 BLOCK = (1.56, 0.76, 0.80)
@@ -121,53 +232,59 @@ def projectile_points(half: float = 0.55, cut: float = 0.30) -> tuple[tuple[floa
     return tuple(sorted((a, b, c) for a, b, c in corners))
 
 
-def wall(
-    *,
-    mu: float = 0.4,
-    e: float = 0.15,
-    mu_ground: float = 0.45,
-    mass: float = 2600.0,
-    speed: float = 20.0,
-    height: float = 1.7,
-) -> Scene:
+@dataclass(frozen=True)
+class Wall(Played):
     """A dry wall of four rows of concrete blocks in running bond, struck in its middle by a heavy block.
 
     Rows 0 and 2 have ten blocks, rows 1 and 3 nine and a half-block (``h0``, ``h1``) at each end; blocks are named
     ``r<row>_b<index>`` from left (-x) to right. The projectile flies along +y and starts 53 mm from the face.
     """
-    length, thickness, course = BLOCK
-    bodies = [GROUND]
-    for row in range(4):
-        z = (row + 0.5) * course
-        count = 10 - row % 2
-        for i in range(count):
-            x = (i - 0.5 * (count - 1)) * PITCH
-            bodies.append(
-                Body(f"r{row}_b{i}", [Part(Box(BLOCK), group="block")], mass=1800.0, position=(x, 0.0, z))
+
+    mu: float = _friction(0.4)
+    e: float = _restitution(0.15)
+    mu_ground: float = _friction(0.45, "coefficient of friction with the ground")
+    mass: float = port(2600.0, unit="kg", bounds=(1.0, 1e6), doc="of the projectile")
+    speed: float = port(20.0, unit="m/s", bounds=(0.0, 100.0), doc="of the projectile, along +y")
+    height: float = port(1.7, unit="m", bounds=(0.56, 10.0), doc="of the projectile's centre")
+    h: float = _step()
+    duration: float = _duration(0.1)
+    tol: ClassVar[float] = 1e-6
+
+    def scene(self) -> Scene:
+        """Return the bodies and the laws between them."""
+        length, thickness, course = BLOCK
+        bodies = [GROUND]
+        for row in range(4):
+            z = (row + 0.5) * course
+            count = 10 - row % 2
+            for i in range(count):
+                x = (i - 0.5 * (count - 1)) * PITCH
+                bodies.append(
+                    Body(f"r{row}_b{i}", [Part(Box(BLOCK), group="block")], mass=1800.0, position=(x, 0.0, z))
+                )
+            if row % 2:
+                for i, side in enumerate((-1.0, 1.0)):
+                    x = side * (4.0 * PITCH + 0.5 * length + (PITCH - length) + 0.25 * length)
+                    half = Part(Box((0.5 * length, thickness, course)), group="block")
+                    bodies.append(Body(f"r{row}_h{i}", [half], mass=900.0, position=(x, 0.0, z)))
+        bodies.append(
+            Body(
+                "projectile",
+                [Part(Convex(projectile_points()), group="projectile")],
+                mass=self.mass,
+                position=(0.0, -(0.5 * thickness + 0.053 + 0.55), self.height),
+                velocity=(0.0, self.speed, 0.0),
             )
-        if row % 2:
-            for i, side in enumerate((-1.0, 1.0)):
-                x = side * (4.0 * PITCH + 0.5 * length + (PITCH - length) + 0.25 * length)
-                half = Part(Box((0.5 * length, thickness, course)), group="block")
-                bodies.append(Body(f"r{row}_h{i}", [half], mass=900.0, position=(x, 0.0, z)))
-    bodies.append(
-        Body(
-            "projectile",
-            [Part(Convex(projectile_points()), group="projectile")],
-            mass=mass,
-            position=(0.0, -(0.5 * thickness + 0.053 + 0.55), height),
-            velocity=(0.0, speed, 0.0),
         )
-    )
-    return Scene(
-        bodies,
-        [
-            Law("block", "block", mu, e),
-            Law("block", "ground", mu_ground, e),
-            Law("block", "projectile", mu, e),
-            Law("ground", "projectile", mu_ground, e),
-        ],
-    )
+        return Scene(
+            bodies,
+            [
+                Law("block", "block", self.mu, self.e),
+                Law("block", "ground", self.mu_ground, self.e),
+                Law("block", "projectile", self.mu, self.e),
+                Law("ground", "projectile", self.mu_ground, self.e),
+            ],
+        )
 
 
 def pour(*, grains: int, seed: int = 0, radius: float = 0.05, mu: float = 0.5, e: float = 0.0) -> Scene:
