@@ -20,6 +20,7 @@ ROWS = [  # each may import the rows above it
         "simulation",
         "contract",
         "experiment",
+        "sheets",
         "observables",
         "noise",
         "gaussians",
