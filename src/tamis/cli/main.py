@@ -478,7 +478,8 @@ def _run_once(simulator: Any, inputs: dict[str, float | str]) -> int:
     import time
 
     from tamis.cli.summary import print_outputs, tell_of_compiling
-    from tamis.cli.terminal import duration, say, told_plainly
+    from tamis.cli.terminal import say, told_plainly
+    from tamis.quantities import duration
     from tamis.simulation import complete, explained
 
     try:

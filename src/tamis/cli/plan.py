@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tamis.cli.terminal import duration, say, size, table
+from tamis.cli.terminal import say, table
 from tamis.contract import check_simulator
 from tamis.errors import SimulationError, StudyError
 from tamis.files import load_arrays
+from tamis.quantities import duration, size
 from tamis.runs.keys import read_keys, run_key
 from tamis.runs.provenance import changes, outdated
 from tamis.runs.store import Run, RunStore, failure_groups, paths

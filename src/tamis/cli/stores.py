@@ -17,8 +17,9 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeAlias
 
-from tamis.cli.terminal import say, size, table
+from tamis.cli.terminal import say, table
 from tamis.errors import StudyError
+from tamis.quantities import size
 from tamis.runs.archive import KEY, alike, counted, export, import_runs
 from tamis.runs.index import FORMAT, INDEX, Newer, seconds_of
 from tamis.runs.locks import alive
