@@ -24,6 +24,7 @@ from tamis.runs.provenance import changes, outdated
 from tamis.runs.store import Run, RunStore, failure_groups, paths
 from tamis.runs.worker import check_present
 from tamis.simulation import explained
+from tamis.study.events import under_way
 from tamis.study.manifest import read_manifest
 from tamis.study.reader import Raw, applies, read, stage_hashes, up_to_date
 from tamis.types import Array, Inputs, Outputs, Value
@@ -276,6 +277,11 @@ def _studies(folder: Path) -> list[Raw]:
 def _print_one(raw: Raw) -> None:
     say(f"{raw.path}")
     _print_states(raw)
+    now = under_way(raw.results)
+    if now is not None:
+        left = now.info.get("seconds_left")
+        rest = f", about {duration(left)} left" if isinstance(left, (int, float)) else ""
+        say(f"under way: {now.task}, {now.done} of {now.total or 'as many as it takes'}{rest}")
     root = raw.base / "runs"
     if not root.is_dir():
         return

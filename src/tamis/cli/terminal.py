@@ -52,8 +52,9 @@ def reporting(as_json: bool) -> Iterator[Progress]:
 
 
 def _json_lines(event: Event) -> None:
-    fields = {"task": event.task, "done": event.done, "total": event.total, **event.info}
-    print(json.dumps(fields), flush=True)
+    from tamis.study.events import fields
+
+    print(json.dumps(fields(event)), flush=True)
 
 
 class _Lines:
