@@ -442,7 +442,7 @@ def serve(arguments: argparse.Namespace) -> int:
         from tamis.study.build import Study
 
         study = Study.load(arguments.name)
-        simulator, fixed = study.simulator, dict(study.fixed)
+        simulator, fixed = getattr(study.simulator, "whole", study.simulator), dict(study.fixed)
         timeout = timeout if timeout is not None else study.settings.timeout
     else:
         name = arguments.name if ":" in arguments.name else f"tamis:{arguments.name}"

@@ -54,11 +54,13 @@ def print_plan(path: Path) -> int:
     table(("parameter", "unit", "role", "5 % of prior", "95 %"), roles)
     tests = [(s.name, s.use, len(s.experiments), _numbers(s)) for s in study.series]
     table(("series", "use", "conditions", "numbers observed"), tests)
-    seconds, each = _one_point(study)
+    seconds, each, otherwise = _one_point(study)
     asked = design_inputs(study) if study.experiments else []
     keys = {run_key(study.simulator, inputs) for inputs in asked}
     n = len(keys)
-    say(f"one run takes {duration(seconds)} and leaves {size(each)}")
+    other = "all" if hasattr(study.simulator, "whole") else "observed"
+    less = f' ({size(otherwise)} with [model] keep = "{other}")' if otherwise != each else ""
+    say(f"one run takes {duration(seconds)} and leaves {size(each)}{less}")
     if n:
         say(f"design: {n} runs, about {duration(n * seconds)} on one core, {size(n * each)} stored")
         _print_stored(study, keys)
@@ -98,8 +100,14 @@ def _numbers(series: Series) -> int:
     return sum(o.size for e in series.experiments for o in e.observations)
 
 
-def _one_point(study: Study) -> tuple[float, int]:
-    check_present(study.simulator)
+def _one_point(study: Study) -> tuple[float, int, int]:
+    """Return how long a run takes, the bytes it leaves, and those that it would leave if more or less were kept."""
+    from tamis.adapters.observed import Reduced
+    from tamis.study.keeping import reduced
+
+    simulator = study.simulator
+    whole = getattr(simulator, "whole", simulator)
+    check_present(simulator)
     space = study.model_space
     middle = space.from_unit(np.full((1, space.dim), 0.5))[0]
     experiment = study.series[0].experiments[0]
@@ -109,7 +117,7 @@ def _one_point(study: Study) -> tuple[float, int]:
             with explained(study.simulator):
                 study.simulator.run(inputs, Path(scratch))
                 start = time.perf_counter()
-                outputs = study.simulator.run(inputs, Path(scratch))
+                outputs = whole.run(inputs, Path(scratch))
                 seconds = time.perf_counter() - start
                 _check_contract(study, inputs, seconds)
         except SimulationError as error:
@@ -118,8 +126,15 @@ def _one_point(study: Study) -> tuple[float, int]:
             ) from error
     _check_observed(experiment, outputs)
     _check_others(study, middle, seconds)
-    stored = _RECORD + sum(array.nbytes for array in outputs.values())
-    return seconds, -(-stored // _BLOCK) * _BLOCK
+    lean = (simulator if isinstance(simulator, Reduced) else reduced(whole, study.series)).reduced(outputs)
+    each, otherwise = (outputs, lean) if whole is simulator else (lean, outputs)
+    return seconds, _stored(each), _stored(otherwise)
+
+
+def _stored(outputs: Outputs) -> int:
+    """Return the bytes that a run takes on a disk."""
+    whole = _RECORD + sum(np.asarray(array).nbytes for array in outputs.values())
+    return -(-whole // _BLOCK) * _BLOCK
 
 
 def _check_observed(experiment: Experiment, outputs: Outputs) -> None:
@@ -127,7 +142,7 @@ def _check_observed(experiment: Experiment, outputs: Outputs) -> None:
     for observation in experiment.observations:
         where = f"{experiment.name}, {observation.label}"
         try:
-            found = observation.observable(outputs)
+            found = getattr(observation.observable, "of", observation.observable)(outputs)
         except (SimulationError, StudyError) as error:
             raise StudyError(f'{where}: {error}; check the abscissa, or extend = "hold"') from error
         except ValueError as error:
@@ -146,7 +161,8 @@ def _check_others(study: Study, middle: Array, seconds: float) -> None:
         for experiment in ends[1 : 1 + int(_PATIENCE / max(seconds, 1e-3))]:
             with suppress(SimulationError), explained(study.simulator):
                 inputs = study.forward(experiment).inputs(middle)
-                _check_observed(experiment, study.simulator.run(inputs, Path(scratch)))
+                whole = getattr(study.simulator, "whole", study.simulator)
+                _check_observed(experiment, whole.run(inputs, Path(scratch)))
 
 
 def _check_contract(study: Study, inputs: Inputs, seconds: float) -> None:

@@ -74,9 +74,14 @@ def print_import(path: Path, source: Path, pairs: Iterable[str], over: bool) -> 
             raise StudyError(f'--map: column "{column}" is named twice')
         named[column] = name
     study = build(read(path))
+    simulator = getattr(study.simulator, "whole", study.simulator)
+    if _mentions(
+        source, study.simulator.version
+    ):  # an export of runs, which may keep the observed numbers only
+        simulator = study.simulator
     with RunStore(study.runs) as store:
         done = import_runs(
-            study.simulator,
+            simulator,
             source,
             store,
             fixed=study.fixed,
@@ -97,11 +102,17 @@ def print_import(path: Path, source: Path, pairs: Iterable[str], over: bool) -> 
     if study.experiments:
         from tamis.runs.keys import run_key
 
-        asked = {run_key(study.simulator, point) for point in design_inputs(study)}
+        asked = {run_key(simulator, point) for point in design_inputs(study)}
         say(
             f"the study's design asks for {counted(len(asked), 'run')}; the table has {len(asked & set(done.keys))}"
         )
     return 0
+
+
+def _mentions(source: Path, version: str) -> bool:
+    """Say whether a table of runs has runs of a version."""
+    table = source / "runs.csv" if source.is_dir() else source
+    return table.is_file() and version.encode() in table.read_bytes()
 
 
 def print_export(path: Path, folder: Path, status: Status | None, simulator: str | None) -> int:
@@ -349,8 +360,10 @@ def print_gc(path: Path, *, yes: bool, failed_folders: bool, orphans: bool) -> i
 def _emptied(store: RunStore, needed: Needed) -> Iterator[str]:
     """Say which studies have only runs of other versions, all of them orphans."""
     have = set(store.simulators())
+    told = {study for of, study in needed.items() if of in have}
     for (name, version), study in needed.items():
-        if (name, version) not in have and name in {simulator for simulator, _ in have}:
+        if study not in told and name in {simulator for simulator, _ in have}:
+            told.add(study)
             yield (
                 f"this leaves {study} without any run: its simulator {name} is now version {version}, "
                 "edited since the runs were made"
@@ -366,5 +379,6 @@ def _needed(folder: Path) -> Needed:
     found: list[Raw] = [raw for raw in files if "tamis" in raw.tables and raw.path.resolve() not in extended]
     if not found:
         raise StudyError(f'no study in "{folder}": every run would be an orphan')
-    simulators = [(raw.path.name, build(raw).simulator) for raw in found]
+    built = [(raw.path.name, build(raw).simulator) for raw in found]
+    simulators = [*built, *((study, s.whole) for study, s in built if hasattr(s, "whole"))]
     return {(simulator.name, simulator.version): study for study, simulator in simulators}

@@ -97,6 +97,8 @@ def evaluate(
         keys.append(key)
         wanted[key] = full
     runs = store.recover(list(wanted))
+    if adopt := getattr(simulator, "adopt", None):
+        runs |= adopt(store, {key: full for key, full in wanted.items() if key not in runs})
     old = {key: run for key, run in runs.items() if retry_failed and run.status != "done"}
     old |= _made_otherwise(simulator, runs.values())
     left = [key for key in wanted if key not in runs or key in old]

@@ -36,9 +36,10 @@ def code_of(simulator: Simulator) -> str:
 
 def family_of(simulator: Simulator) -> Path | None:
     """Return the folder of a built-in simulator's kernels."""
-    if not simulator.address.startswith("tamis:"):
+    address = getattr(simulator, "whole", simulator).address
+    if not address.startswith("tamis:"):
         return None
-    return _SIM / simulator.address.removeprefix("tamis:").partition(".")[0]
+    return _SIM / address.removeprefix("tamis:").partition(".")[0]
 
 
 def outdated(simulator: Simulator, runs: Iterable[Run]) -> list[Run]:

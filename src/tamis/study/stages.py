@@ -38,6 +38,7 @@ from tamis.study.emulation import load_emulations, load_surrogate, terms
 from tamis.study.events import noted
 from tamis.study.gathering import PER_PART, artifact_keys, outcome, results, stored
 from tamis.study.influence import run_sensitivity
+from tamis.study.keeping import adopt
 from tamis.study.loglike import run_loglike
 from tamis.study.manifest import (
     ARTIFACTS,
@@ -267,6 +268,7 @@ def run_runs(context: Context) -> None:
     asked = design_inputs(study)
     known = study.results / f"asked-{context.hashes['runs'][:12]}.npz"  # for `tamis status` meanwhile
     save_arrays(known, {"keys": np.array([run_key(study.simulator, inputs) for inputs in asked])})
+    adopt(study.simulator, asked, context.store)
     known_before = context.store.get_many(run_key(study.simulator, inputs) for inputs in asked)
     runs = context.evaluate(asked)
     _check_repeatable(context, [run for run in runs if run.key not in known_before])
