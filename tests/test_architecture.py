@@ -15,13 +15,14 @@ SRC = Path(__file__).parent.parent / "src" / "tamis"
 MODULES = sorted(SRC.rglob("*.py"))
 
 ROWS = [  # each may import the rows above it
-    {"types", "errors", "files", "sources", "families", "jit", "blas", "_version"},
+    {"types", "errors", "quantities", "files", "sources", "families", "jit", "blas", "_version"},
     {
         "replays",
         "interfaces",
         "simulation",
         "contract",
         "experiment",
+        "sheets",
         "observables",
         "noise",
         "gaussians",

@@ -146,31 +146,31 @@ HEAD = "k,peak,t,x"
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
-        (["kk,peak", "1,2"], r'row 1: unknown column "kk"; did you mean "k"\? \(--map kk=NAME says'),
-        (["input:kk,peak", "1,2"], 'row 1: no input "kk"; did you mean "k"'),
+        (["kk,peak", "1,2"], r'line 1: unknown column "kk"; did you mean "k"\? \(--map kk=NAME says'),
+        (["input:kk,peak", "1,2"], 'line 1: no input "kk"; did you mean "k"'),
         (["k,k,peak", "1,1,2"], "two columns give input k"),
-        ([HEAD, "1,2,3"], "row 2: expected 4 cells, found 3"),
-        ([HEAD, "one,2,3,4"], "row 2: k: expected a number, found 'one'"),
-        ([HEAD, "1,2,3,nan"], "row 2: x: expected a finite number, found nan"),
-        ([HEAD, "nan,2,3,4"], "row 2: .*outside"),
-        ([HEAD, "11,2,3,4"], r"row 2: .*k\" = 11 is outside \[0.0, 10.0\]"),
-        ([HEAD, ",2,3,4"], 'row 2: .*input "k" has no default'),
-        ([HEAD, "1,2,3,"], "row 2: no value for 1 output: x; every output of"),
-        ([HEAD + ",n", "1,2,3,4,2.5"], "row 2: .*whole number"),
-        ([HEAD + ",law", "1,2,3,4,sof"], 'row 2: .*cannot be "sof"; did you mean "soft"'),
-        ([HEAD + ",status", "1,2,3,4,fine"], 'row 2: no status "fine"'),
-        ([HEAD + ",status", "1,2,3,4,failed"], "row 2: a run with status failed has no outputs"),
-        ([HEAD + ",version", "1,2,3,4,7"], "row 2: a run of version 7, but the study's is"),
-        ([HEAD + ",key", "1,2,3,4,abc"], "row 2: key abc is not that of these inputs"),
-        ([HEAD, "1,2,3,4", "1,2,3,5"], "row 3: the inputs of row 2 with other outputs"),
-        (["k;peak;t;x", "1;2;3"], "row 2: expected 4 cells, found 3"),
+        ([HEAD, "1,2,3"], "line 2: expected 4 cells, found 3"),
+        ([HEAD, "one,2,3,4"], 'line 2: k: expected a number, found "one"'),
+        ([HEAD, "1,2,3,nan"], "line 2: x: nan is not a finite number"),
+        ([HEAD, "nan,2,3,4"], "line 2: .*outside"),
+        ([HEAD, "11,2,3,4"], r"line 2: .*k\" = 11 is outside \[0.0, 10.0\]"),
+        ([HEAD, ",2,3,4"], 'line 2: .*input "k" has no default'),
+        ([HEAD, "1,2,3,"], "line 2: no value for 1 output: x; every output of"),
+        ([HEAD + ",n", "1,2,3,4,2.5"], "line 2: .*whole number"),
+        ([HEAD + ",law", "1,2,3,4,sof"], 'line 2: .*cannot be "sof"; did you mean "soft"'),
+        ([HEAD + ",status", "1,2,3,4,fine"], 'line 2: no status "fine"'),
+        ([HEAD + ",status", "1,2,3,4,failed"], "line 2: a run with status failed has no outputs"),
+        ([HEAD + ",version", "1,2,3,4,7"], "line 2: a run of version 7, but the study's is"),
+        ([HEAD + ",key", "1,2,3,4,abc"], "line 2: key abc is not that of these inputs"),
+        ([HEAD, "1,2,3,4", "1,2,3,5"], "line 3: the inputs of line 2 with other outputs"),
+        (["k;peak;t;x", "1;2;3"], "line 2: expected 4 cells, found 3"),
         ([HEAD + ",file", "1,2,,,/etc/passwd"], "not inside"),
         ([HEAD + ",file", "1,2,,,../a.csv"], "not inside"),
         ([HEAD + ",file", "1,2,,,link.csv"], "not inside"),
         ([HEAD + ",file", "1,2,,,gone.csv"], 'no file "gone.csv"'),
         ([HEAD + ",file", "1,2,,,pickle.npz"], "not a plain .npz file"),
         ([HEAD + ",file", "1,2,3,,tx.csv"], "output t is both a column and in the file"),
-        ([HEAD + ",file", "1,2,,,bad.csv"], "bad.csv, row 3: expected 2 cells"),
+        ([HEAD + ",file", "1,2,,,bad.csv"], "bad.csv, line 3: expected 2 cells"),
         ([HEAD + ",file", "1,2,,,odd.csv"], 'odd.csv: no output "tt"; did you mean "t"'),
         ([HEAD + ",file", "1,2,,,two.csv"], "two.csv: two columns give output t"),
         ([], "is empty"),
@@ -209,7 +209,7 @@ def test_what_is_not_numbers_is_refused_by_name(folder, spring, x, said):
     np.savez(folder / "good.npz", t=np.arange(2), x=np.ones(2, dtype=np.float32))
     np.savez(folder / "bad.npz", t=np.arange(2.0), x=x)
     write(folder / "a.csv", "k,peak,file", "1,2,good.npz", "2,2,bad.npz")
-    with pytest.raises(StudyError, match=f"row 3: {said}"):
+    with pytest.raises(StudyError, match=f"line 3: {said}"):
         bring(spring, folder / "a.csv", folder / "runs")
     assert not (folder / "runs").exists()
 
@@ -220,7 +220,7 @@ def test_a_file_that_unpacks_to_more_than_a_run_may_return_is_refused_unread(fol
     write(folder / "a.csv", "k,peak,file", "1,2,bomb.npz")
     monkeypatch.setattr("tamis.runs.records._read_array", lambda *_: pytest.fail("it was read"))
     with pytest.raises(
-        StudyError, match=r"row 2: bomb.npz: its arrays take 320 MB, more than the 256 MB allowed"
+        StudyError, match=r"line 2: bomb.npz: its arrays take 320 MB, more than the 256 MB allowed"
     ):
         bring(spring, folder / "a.csv", folder / "runs")
 
@@ -245,7 +245,7 @@ def test_a_fault_that_rows_share_is_said_once(folder, spring):
         bring(spring, folder / "a.csv", folder / "runs")
     (fault,) = str(caught.value).splitlines()[1:]
     assert fault.strip().startswith(
-        "rows 2, 3, 4 and 2 more: no value for 2 outputs: peak, x; every output of"
+        "lines 2, 3, 4 and 2 more: no value for 2 outputs: peak, x; every output of"
     )
     write(folder / "a.csv", "k,error", "1,diverged")  # a run that failed needs none
     assert bring(spring, folder / "a.csv", folder / "runs").failed == 1
@@ -290,7 +290,7 @@ def test_other_outputs_are_refused_unless_told_and_failures_give_way(folder, spr
     run_all(spring, [{"k": 2.0}, {"k": 8.5}], folder / "runs").close()
     before = contents(folder / "runs")
     write(folder / "a.csv", HEAD, "2.0,1,2,3", "8.5,1,2,3")
-    with pytest.raises(StudyError, match="row 2: the store has this run with other outputs; --replace"):
+    with pytest.raises(StudyError, match="line 2: the store has this run with other outputs; --replace"):
         bring(spring, folder / "a.csv", folder / "runs")
     assert contents(folder / "runs") == before
     write(folder / "b.csv", HEAD, "8.5,1,2,3")

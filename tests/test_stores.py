@@ -15,7 +15,7 @@ import pytest
 import tamis.files
 from tamis.cli.main import main
 from tamis.cli.stores import merge
-from tamis.cli.terminal import size
+from tamis.quantities import size
 from tamis.runs.keys import run_key
 from tamis.runs.segments import sizes
 from tamis.runs.store import INDEX, Files, Run, RunStore, paths

@@ -55,7 +55,8 @@ _WHERE = {
         "Sum",
         "check_noise",
     ),
-    "tamis.experiment": ("Observation", "Experiment", "read_csv"),
+    "tamis.experiment": ("Observation", "Experiment"),
+    "tamis.sheets": ("read_csv",),
     "tamis.runs.keys": ("run_key",),
     "tamis.runs.store": ("Run", "RunStore"),
     "tamis.runs.campaign": ("evaluate", "points", "observe"),
@@ -82,6 +83,7 @@ _WHERE = {
     "tamis.analysis.prediction": ("Predictive", "predict", "mix"),
     "tamis.analysis.propagation": ("monte_carlo", "fosm", "response_surface", "fit_laws"),
     "tamis.study.build": ("Study",),
+    "tamis.study.events": ("follow",),
 }
 _HOME = {name: module for module, names in _WHERE.items() for name in names}
 __all__ = ["__version__", *_HOME]  # noqa: PLE0604

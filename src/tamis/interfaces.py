@@ -162,6 +162,20 @@ def check_present(simulator: Simulator) -> None:
         raise Unavailable(absent)
 
 
+@runtime_checkable
+class Partial(Protocol):
+    """A simulator of which a study keeps a part of the outputs."""
+
+    @property
+    def whole(self) -> Simulator:
+        """The simulator that runs."""
+
+
+def whole_of(simulator: Simulator) -> Simulator:
+    """Return the simulator that runs, whatever is kept of its outputs."""
+    return simulator.whole if isinstance(simulator, Partial) else simulator
+
+
 def function_of(simulator: Simulator) -> Any:
     """Return the Python function that a simulator is; None if it is something else."""
     return getattr(simulator, "function", None)

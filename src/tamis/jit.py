@@ -69,7 +69,8 @@ def kernel(function: F) -> F:
         return function
     compiled._cache = _Cache(function)  # type: ignore[no-untyped-call]
     template, build = compiled.get_call_template, compiled.compile
-    folder, number = _folder(Path(function.__code__.co_filename)), _types.unliteral
+    folder = _folder(Path(function.__code__.co_filename))
+    number: Any = _types.unliteral
 
     def plain(args: Any, kws: dict[str, Any]) -> Any:
         return template(tuple(map(number, args)), {name: number(given) for name, given in kws.items()})

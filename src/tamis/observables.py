@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
@@ -28,6 +28,10 @@ class Observable(Protocol):
     def needs(self) -> tuple[str, ...]:
         """Names of the outputs it reads."""
 
+    @property
+    def axis(self) -> str:
+        """Title of the abscissa of its numbers: an output, or a title with its unit; empty where there is none."""
+
     def __call__(self, outputs: Outputs) -> Array:
         """Return (m,) numbers of one run; `SimulationError` where the run cannot give them."""
 
@@ -40,6 +44,11 @@ class Observable(Protocol):
 
 class _Rowwise:
     """One run is a batch of one."""
+
+    @property
+    def axis(self) -> str:
+        """Title of the abscissa of its numbers."""
+        return ""
 
     def many(self, outputs: Outputs) -> Array:
         raise NotImplementedError
@@ -62,16 +71,41 @@ def _signal(outputs: Outputs, name: str) -> Array:
 
 
 @dataclass(frozen=True)
-class Value(_Rowwise):
-    """An output as it is: a number, or every number of a short vector."""
+class _OfOutput(_Rowwise):
+    """An observable of one output."""
 
     output: str
-    unit: str = ""
 
     @property
     def needs(self) -> tuple[str, ...]:
         """Names of the outputs it reads."""
         return (self.output,)
+
+
+@dataclass(frozen=True)
+class _Sampled(_OfOutput):
+    """An observable of a signal, taken at several places."""
+
+    coord: tuple[float, ...]
+    unit: str = ""
+    along: str = "t"
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Names of the outputs it reads."""
+        return (self.output, self.along)
+
+    @property
+    def axis(self) -> str:
+        """Title of the abscissa of its numbers."""
+        return self.along
+
+
+@dataclass(frozen=True)
+class Value(_OfOutput):
+    """An output as it is: a number, or every number of a short vector."""
+
+    unit: str = ""
 
     def many(self, outputs: Outputs) -> Array:
         """Return (n, m) numbers of n runs."""
@@ -79,16 +113,10 @@ class Value(_Rowwise):
 
 
 @dataclass(frozen=True)
-class Final(_Rowwise):
+class Final(_OfOutput):
     """The last number of a signal."""
 
-    output: str
     unit: str = ""
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """Names of the outputs it reads."""
-        return (self.output,)
 
     def many(self, outputs: Outputs) -> Array:
         """Return (n, 1) last values."""
@@ -96,10 +124,9 @@ class Final(_Rowwise):
 
 
 @dataclass(frozen=True)
-class Peak(_Rowwise):
+class Peak(_OfOutput):
     """The number of largest magnitude in a signal, with its sign, or the time when it occurs."""
 
-    output: str
     unit: str = ""
     along: str = "t"
     when: bool = False
@@ -123,17 +150,11 @@ class Peak(_Rowwise):
 
 
 @dataclass(frozen=True)
-class Extreme(_Rowwise):
+class Extreme(_OfOutput):
     """The largest or the least number of a signal, or its largest magnitude without a sign."""
 
-    output: str
     how: Literal["max", "min", "peak_abs"]
     unit: str = ""
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """Names of the outputs it reads."""
-        return (self.output,)
 
     def many(self, outputs: Outputs) -> Array:
         """Return (n, 1) extremes."""
@@ -144,22 +165,13 @@ class Extreme(_Rowwise):
 
 
 @dataclass(frozen=True)
-class At(_Rowwise):
+class At(_Sampled):
     """A signal read at given abscissae, by linear interpolation along another output.
 
     Outside the run's span there is no value, unless ``extend`` is ``hold``: then the first or last one.
     """
 
-    output: str
-    coord: tuple[float, ...]
-    unit: str = ""
-    along: str = "t"
     extend: Literal["none", "hold"] = "none"
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """Names of the outputs it reads."""
-        return (self.output, self.along)
 
     def many(self, outputs: Outputs) -> Array:
         """Return (n, m) interpolated values."""
@@ -191,18 +203,13 @@ class At(_Rowwise):
 
 
 @dataclass(frozen=True)
-class Spectrum(_Rowwise):
+class Spectrum(_Sampled):
     """Amplitude of a signal at given frequencies: the sine that would show the same line, mean removed."""
 
-    output: str
-    coord: tuple[float, ...]
-    unit: str = ""
-    along: str = "t"
-
     @property
-    def needs(self) -> tuple[str, ...]:
-        """Names of the outputs it reads."""
-        return (self.output, self.along)
+    def axis(self) -> str:
+        """Title of the abscissa of its numbers."""
+        return "frequency [Hz]"
 
     def many(self, outputs: Outputs) -> Array:
         """Return (n, m) amplitudes; NaN above the Nyquist frequency."""
@@ -220,18 +227,8 @@ class Spectrum(_Rowwise):
 
 
 @dataclass(frozen=True)
-class Envelope(_Rowwise):
+class Envelope(_Sampled):
     """Instantaneous amplitude of an oscillating signal at given abscissae, from its analytic signal."""
-
-    output: str
-    coord: tuple[float, ...]
-    unit: str = ""
-    along: str = "t"
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """Names of the outputs it reads."""
-        return (self.output, self.along)
 
     def many(self, outputs: Outputs) -> Array:
         """Return (n, m) amplitudes."""
@@ -252,6 +249,7 @@ class Custom:
     needs: tuple[str, ...]
     unit: str = ""
     name: str = ""
+    axis: ClassVar[str] = ""
 
     def __call__(self, outputs: Outputs) -> Array:
         """Return (m,) numbers of one run."""

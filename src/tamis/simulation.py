@@ -362,13 +362,13 @@ def find(name: str, base: Path | str | None = None) -> Any:
     """Return a simulator by name.
 
     ``tamis:family.name`` is built in, ``file.py:function`` is taken from a file relative to ``base``,
-    ``command:`` and ``http:`` begin what `described` wrote, any other name is looked up among the entry points
-    of installed packages.
+    ``command:``, ``http:`` and ``observed:`` begin addresses of adapters, any other name is looked up among the
+    entry points of installed packages.
     """
     if name.startswith("tamis:"):
         return _find_builtin(name)
     kind, _, table = name.partition(":")
-    if kind in ("command", "http"):
+    if kind in ("command", "http", "observed"):
         adapter = importlib.import_module(f"tamis.adapters.{kind}")
         try:
             where, what = json.loads(table)

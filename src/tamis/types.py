@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 Array: TypeAlias = NDArray[np.float64]
 Mask: TypeAlias = NDArray[np.bool_]
+Indices: TypeAlias = NDArray[np.int64]
 Generator: TypeAlias = np.random.Generator
 Value: TypeAlias = float | int | str
 Inputs: TypeAlias = Mapping[str, Value]

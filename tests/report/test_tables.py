@@ -15,7 +15,6 @@ from tamis.report.tables import (
     columns_table,
     count,
     decimals,
-    duration,
     logarithm,
     number,
     percent,
@@ -88,14 +87,6 @@ def test_error_sets_the_digits() -> None:
 )
 def test_percent(share: float, text: str) -> None:
     assert percent(share) == text.replace(" ", "\u00a0")  # never broken over two lines
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(3e-6, "3.0 µs"), (0.045, "45 ms"), (2.0, "2.0 s"), (125.0, "2 min 5 s"), (7260.0, "2 h 1 min")],
-)
-def test_duration(seconds: float, text: str) -> None:
-    assert duration(seconds) == text
 
 
 def test_rows_share_their_power() -> None:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from tamis.errors import SimulationError, StudyError, nearest
-from tamis.experiment import Sheet, read_csv
+from tamis.sheets import Sheet, read_csv
 from tamis.types import Array
 
 MAX_BYTES = 1_000_000_000

@@ -62,8 +62,8 @@ from tamis.design import sobol
 from tamis.errors import SimulationError, StudyError, TamisWarning
 from tamis.surrogates.base import distinct
 from tamis.surrogates.pce import at_points, sobol_indices
-from tamis.surrogates.polynomials import Family, Indices, evaluate
-from tamis.types import Array, Generator
+from tamis.surrogates.polynomials import Family, evaluate
+from tamis.types import Array, Generator, Indices
 
 Model: TypeAlias = Callable[[Array], Array]  # (n, d) -> (n, m); NaN rows where it failed
 

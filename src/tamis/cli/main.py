@@ -434,6 +434,7 @@ def sim(arguments: argparse.Namespace) -> int:
 def serve(arguments: argparse.Namespace) -> int:
     """Offer a simulator over HTTP."""
     from tamis.adapters import serve as server
+    from tamis.interfaces import whole_of
     from tamis.simulation import find
 
     timeout = arguments.timeout
@@ -442,7 +443,7 @@ def serve(arguments: argparse.Namespace) -> int:
         from tamis.study.build import Study
 
         study = Study.load(arguments.name)
-        simulator, fixed = study.simulator, dict(study.fixed)
+        simulator, fixed = whole_of(study.simulator), dict(study.fixed)
         timeout = timeout if timeout is not None else study.settings.timeout
     else:
         name = arguments.name if ":" in arguments.name else f"tamis:{arguments.name}"
@@ -478,7 +479,8 @@ def _run_once(simulator: Any, inputs: dict[str, float | str]) -> int:
     import time
 
     from tamis.cli.summary import print_outputs, tell_of_compiling
-    from tamis.cli.terminal import duration, say, told_plainly
+    from tamis.cli.terminal import say, told_plainly
+    from tamis.quantities import duration
     from tamis.simulation import complete, explained
 
     try:

@@ -14,16 +14,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tamis.cli.terminal import duration, say, size, table
+from tamis.cli.terminal import say, table
 from tamis.contract import check_simulator
 from tamis.errors import SimulationError, StudyError
 from tamis.families import file_of
 from tamis.files import load_arrays
-from tamis.interfaces import check_present
+from tamis.interfaces import check_present, whole_of
+from tamis.quantities import duration, size
 from tamis.runs.keys import read_keys, run_key
 from tamis.runs.provenance import changes, code_warning, outdated
 from tamis.runs.store import Run, RunStore, failure_groups, paths
 from tamis.simulation import explained
+from tamis.study.events import under_way
 from tamis.study.manifest import read_manifest
 from tamis.study.reader import Raw, applies, read, stage_hashes, up_to_date
 from tamis.types import Array, Inputs, Outputs, Value
@@ -53,11 +55,13 @@ def print_plan(path: Path) -> int:
     table(("parameter", "unit", "role", "5 % of prior", "95 %"), roles)
     tests = [(s.name, s.use, len(s.experiments), _numbers(s)) for s in study.series]
     table(("series", "use", "conditions", "numbers observed"), tests)
-    seconds, each = _one_point(study)
+    seconds, each, otherwise = _one_point(study)
     asked = design_inputs(study) if study.experiments else []
     keys = {run_key(study.simulator, inputs) for inputs in asked}
     n = len(keys)
-    say(f"one run takes {duration(seconds)} and leaves {size(each)}")
+    other = "observed" if whole_of(study.simulator) is study.simulator else "all"
+    less = f' ({size(otherwise)} with [model] keep = "{other}")' if otherwise != each else ""
+    say(f"one run takes {duration(seconds)} and leaves {size(each)}{less}")
     if n:
         say(f"design: {n} runs, about {duration(n * seconds)} on one core, {size(n * each)} stored")
         _print_stored(study, keys)
@@ -99,8 +103,14 @@ def _numbers(series: Series) -> int:
     return sum(o.size for e in series.experiments for o in e.observations)
 
 
-def _one_point(study: Study) -> tuple[float, int]:
-    check_present(study.simulator)
+def _one_point(study: Study) -> tuple[float, int, int]:
+    """Return how long a run takes, the bytes it leaves, and those that it would leave if more or less were kept."""
+    from tamis.adapters.observed import Reduced
+    from tamis.study.keeping import reduced
+
+    simulator = study.simulator
+    whole = whole_of(simulator)
+    check_present(simulator)
     space = study.model_space
     middle = space.from_unit(np.full((1, space.dim), 0.5))[0]
     experiment = study.series[0].experiments[0]
@@ -110,7 +120,7 @@ def _one_point(study: Study) -> tuple[float, int]:
             with explained(study.simulator):
                 study.simulator.run(inputs, Path(scratch))
                 start = time.perf_counter()
-                outputs = study.simulator.run(inputs, Path(scratch))
+                outputs = whole.run(inputs, Path(scratch))
                 seconds = time.perf_counter() - start
                 _check_contract(study, inputs, seconds)
         except SimulationError as error:
@@ -119,8 +129,15 @@ def _one_point(study: Study) -> tuple[float, int]:
             ) from error
     _check_observed(experiment, outputs)
     _check_others(study, middle, seconds)
-    stored = _RECORD + sum(array.nbytes for array in outputs.values())
-    return seconds, -(-stored // _BLOCK) * _BLOCK
+    lean = (simulator if isinstance(simulator, Reduced) else reduced(whole, study.series)).reduced(outputs)
+    each, otherwise = (outputs, lean) if whole is simulator else (lean, outputs)
+    return seconds, _stored(each), _stored(otherwise)
+
+
+def _stored(outputs: Outputs) -> int:
+    """Return the bytes that a run takes on a disk."""
+    whole = _RECORD + sum(np.asarray(array).nbytes for array in outputs.values())
+    return -(-whole // _BLOCK) * _BLOCK
 
 
 def _check_observed(experiment: Experiment, outputs: Outputs) -> None:
@@ -128,7 +145,7 @@ def _check_observed(experiment: Experiment, outputs: Outputs) -> None:
     for observation in experiment.observations:
         where = f"{experiment.name}, {observation.label}"
         try:
-            found = observation.observable(outputs)
+            found = getattr(observation.observable, "of", observation.observable)(outputs)
         except (SimulationError, StudyError) as error:
             raise StudyError(f'{where}: {error}; check the abscissa, or extend = "hold"') from error
         except ValueError as error:
@@ -147,7 +164,8 @@ def _check_others(study: Study, middle: Array, seconds: float) -> None:
         for experiment in ends[1 : 1 + int(_PATIENCE / max(seconds, 1e-3))]:
             with suppress(SimulationError), explained(study.simulator):
                 inputs = study.forward(experiment).inputs(middle)
-                _check_observed(experiment, study.simulator.run(inputs, Path(scratch)))
+                whole = whole_of(study.simulator)
+                _check_observed(experiment, whole.run(inputs, Path(scratch)))
 
 
 def _check_contract(study: Study, inputs: Inputs, seconds: float) -> None:
@@ -278,6 +296,11 @@ def _studies(folder: Path) -> list[Raw]:
 def _print_one(raw: Raw) -> None:
     say(f"{raw.path}")
     _print_states(raw)
+    now = under_way(raw.results)
+    if now is not None:
+        left = now.info.get("seconds_left")
+        rest = f", about {duration(left)} left" if isinstance(left, (int, float)) else ""
+        say(f"under way: {now.task}, {now.done} of {now.total or 'as many as it takes'}{rest}")
     root = raw.base / "runs"
     if not root.is_dir():
         return

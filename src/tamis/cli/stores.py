@@ -17,8 +17,10 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeAlias
 
-from tamis.cli.terminal import say, size, table
+from tamis.cli.terminal import say, table
 from tamis.errors import StudyError
+from tamis.interfaces import whole_of
+from tamis.quantities import size
 from tamis.runs.archive import KEY, alike, counted, export, import_runs
 from tamis.runs.index import FORMAT, INDEX, Newer, seconds_of
 from tamis.runs.locks import alive
@@ -73,9 +75,14 @@ def print_import(path: Path, source: Path, pairs: Iterable[str], over: bool) -> 
             raise StudyError(f'--map: column "{column}" is named twice')
         named[column] = name
     study = build(read(path))
+    simulator = whole_of(study.simulator)
+    if _mentions(
+        source, study.simulator.version
+    ):  # an export of runs, which may keep the observed numbers only
+        simulator = study.simulator
     with RunStore(study.runs) as store:
         done = import_runs(
-            study.simulator,
+            simulator,
             source,
             store,
             fixed=study.fixed,
@@ -96,11 +103,17 @@ def print_import(path: Path, source: Path, pairs: Iterable[str], over: bool) -> 
     if study.experiments:
         from tamis.runs.keys import run_key
 
-        asked = {run_key(study.simulator, point) for point in design_inputs(study)}
+        asked = {run_key(simulator, point) for point in design_inputs(study)}
         say(
             f"the study's design asks for {counted(len(asked), 'run')}; the table has {len(asked & set(done.keys))}"
         )
     return 0
+
+
+def _mentions(source: Path, version: str) -> bool:
+    """Say whether a table of runs has runs of a version."""
+    table = source / "runs.csv" if source.is_dir() else source
+    return table.is_file() and version.encode() in table.read_bytes()
 
 
 def print_export(path: Path, folder: Path, status: Status | None, simulator: str | None) -> int:
@@ -348,8 +361,10 @@ def print_gc(path: Path, *, yes: bool, failed_folders: bool, orphans: bool) -> i
 def _emptied(store: RunStore, needed: Needed) -> Iterator[str]:
     """Say which studies have only runs of other versions, all of them orphans."""
     have = set(store.simulators())
+    told = {study for of, study in needed.items() if of in have}
     for (name, version), study in needed.items():
-        if (name, version) not in have and name in {simulator for simulator, _ in have}:
+        if study not in told and name in {simulator for simulator, _ in have}:
+            told.add(study)
             yield (
                 f"this leaves {study} without any run: its simulator {name} is now version {version}, "
                 "edited since the runs were made"
@@ -365,5 +380,6 @@ def _needed(folder: Path) -> Needed:
     found: list[Raw] = [raw for raw in files if "tamis" in raw.tables and raw.path.resolve() not in extended]
     if not found:
         raise StudyError(f'no study in "{folder}": every run would be an orphan')
-    simulators = [(raw.path.name, build(raw).simulator) for raw in found]
+    built = [(raw.path.name, build(raw).simulator) for raw in found]
+    simulators = [*built, *((study, whole_of(s)) for study, s in built if whole_of(s) is not s)]
     return {(simulator.name, simulator.version): study for study, simulator in simulators}

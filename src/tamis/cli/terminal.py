@@ -52,8 +52,9 @@ def reporting(as_json: bool) -> Iterator[Progress]:
 
 
 def _json_lines(event: Event) -> None:
-    fields = {"task": event.task, "done": event.done, "total": event.total, **event.info}
-    print(json.dumps(fields), flush=True)
+    from tamis.study.events import fields
+
+    print(json.dumps(fields(event)), flush=True)
 
 
 class _Lines:
@@ -111,19 +112,6 @@ def _short(value: Any) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
-def duration(seconds: float) -> str:
-    """Write a duration as people say it."""
-    if seconds < 1e-3:
-        return f"{seconds * 1e6:.0f} µs"
-    if seconds < 1:
-        return f"{seconds * 1e3:.0f} ms"
-    if seconds < 120:
-        return f"{seconds:.1f} s"
-    if seconds < 7200:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"
-
-
 def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     """Print a table: drawn on a terminal, aligned text elsewhere."""
     cells = [[_cell(value) for value in row] for row in rows]
@@ -157,12 +145,3 @@ def _cell(value: Any) -> str:
     if value is None or (isinstance(value, float) and value != value):
         return "–"
     return f"{value:.4g}" if isinstance(value, float) else visible(str(value))
-
-
-def size(number: float) -> str:
-    """Write a number of bytes as people say it."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if number < 1000:
-            return f"{number:.3g} {unit}"
-        number /= 1000
-    return f"{number:.3g} TB"

@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import chdtrc
 
 from tamis.errors import StudyError, TamisWarning
@@ -32,9 +31,8 @@ from tamis.inference import diagnostics, scores
 from tamis.inference.posterior import Posterior
 from tamis.marginals import Marginal, normal, uniform
 from tamis.space import Parameter, Space
-from tamis.types import Array, Generator, LogDensity
+from tamis.types import Array, Generator, Indices, LogDensity
 
-Ranks = NDArray[np.int64]
 Simulate = Callable[[Array, Generator], Array]
 DataLogDensity = Callable[[Array, Array], Array]
 
@@ -61,7 +59,7 @@ def ranks(
     replications: int = 500,
     draws: int = 99,
     together: bool = False,
-) -> Ranks:
+) -> Indices:
     """Rank true parameters among the draws of the posteriors that their own measurements give.
 
     Parameters
@@ -115,7 +113,7 @@ def ranks(
     )  # equal ones are put in random order
 
 
-def uniformity(ranks: Ranks, draws: int, bins: int = 20) -> Array:
+def uniformity(ranks: Indices, draws: int, bins: int = 20) -> Array:
     """Return the p-values of the chi-square test that ranks (replications, k), from 0 to draws, are uniform; (k,).
 
     With k quantities, and several samplers, compare them with the false-alarm rate that is allowed divided by their
@@ -135,7 +133,7 @@ def uniformity(ranks: Ranks, draws: int, bins: int = 20) -> Array:
     return np.asarray(chdtrc(bins - 1, square), dtype=np.float64)
 
 
-def histogram(ranks: Ranks, draws: int, bins: int) -> Ranks:
+def histogram(ranks: Indices, draws: int, bins: int) -> Indices:
     """Count the ranks (replications, k), from 0 to draws, in equal bins; (k, bins)."""
     place = ranks * bins // (draws + 1)
     return np.array([np.bincount(column, minlength=bins) for column in place.T])

@@ -25,16 +25,16 @@ def rhat(x: Array) -> Array:
         half = x.shape[1] // 2
         x = np.concatenate([x[:, :half], x[:, -half:]])
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(_arviz().rhat(x, chain_axis=0, draw_axis=1), dtype=np.float64)
+        return np.asarray(arviz().rhat(x, chain_axis=0, draw_axis=1), dtype=np.float64)
 
 
 def ess(x: Array) -> Array:
     """Return the effective number of draws of the bulk of every parameter, (d,), from draws (chains, draws, d)."""
-    found = np.asarray(_arviz().ess(x, chain_axis=0, draw_axis=1), dtype=np.float64)
+    found = np.asarray(arviz().ess(x, chain_axis=0, draw_axis=1), dtype=np.float64)
     return np.where(np.ptp(x, axis=(0, 1)) == 0, 1.0, found)
 
 
-def _arviz() -> Any:
+def arviz() -> Any:
     """Return the array functions of arviz-stats: no labelled arrays; its import takes a third of a second."""
     from arviz_stats.base.array import array_stats
 

@@ -38,7 +38,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import ndtri
 
@@ -51,7 +50,7 @@ from tamis.inference.posterior import Posterior
 from tamis.inference.tmcmc import tmcmc
 from tamis.space import Space
 from tamis.surrogates.kriging import Kriging, Trajectories, coordinates, fit_kriging
-from tamis.types import Array, Generator, LogDensity, Mask, Progress
+from tamis.types import Array, Generator, Indices, LogDensity, Mask, Progress
 
 _RHO = 1e-2
 _POINTS = 400  # that fix a trajectory
@@ -287,7 +286,7 @@ def _carried(emulated: EmulatedLikelihood, drawn: Trajectories, x: Array) -> flo
     return part
 
 
-def farthest(x: Array, n: int) -> NDArray[np.int64]:
+def farthest(x: Array, n: int) -> Indices:
     """Return the indices of n of the points (N, d), each the farthest from those before it; the last comes first.
 
     The greedy answer to the largest smallest distance (Gonzalez 1985, 10.1016/0304-3975(85)90224-5). Points that
@@ -351,7 +350,7 @@ def _walk(surrogate: Kriging, first: Array, pool: Array, top: Array, rng: Genera
     return np.vstack([u, top])
 
 
-def _starts(log_weight: Array, rng: Generator) -> NDArray[np.int64]:
+def _starts(log_weight: Array, rng: Generator) -> Indices:
     """Pick starts of each trajectory's chains from the pool, by weights (trajectories, n)."""
     weight = np.exp(log_weight - log_weight.max(axis=1, keepdims=True))
     edges = np.cumsum(weight, axis=1)

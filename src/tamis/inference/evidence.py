@@ -25,19 +25,16 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import log_expit, logsumexp
 
-from tamis.types import Array
-
-Families = NDArray[np.int64]
+from tamis.types import Array, Indices
 
 _APART = 2.5  # standard errors between two estimates of which at least one is wrong: 1 % by chance
 _FEWEST = 3.0  # degrees of freedom at least, below which a Student law has no variance worth the name
 
 
-def bridge(visited: Array, drawn: Array, half: int, family: Families) -> tuple[float, float]:
+def bridge(visited: Array, drawn: Array, half: int, family: Indices) -> tuple[float, float]:
     """Return log evidence and standard error from r = log(prior x likelihood / q).
 
     Two halves give an estimate each; the error is never less than half their difference, and infinite where
@@ -92,7 +89,7 @@ def _balance(here: Array, there: Array) -> float:
     return float(brentq(excess, known.min() - 1, known.max() + 1, xtol=1e-9))
 
 
-def stepping(increments: Array, family: Families) -> tuple[float, float]:
+def stepping(increments: Array, family: Indices) -> tuple[float, float]:
     """Return log evidence and standard error from the log mean weight of every stage.
 
     The error is that of a mean over families of unequal size: as if a family's weight had been decided once.
@@ -126,19 +123,19 @@ def reported(
     return (value, math.hypot(error, contradiction, shift)), disagreement
 
 
-def variance_of_mean(values: Array, family: Families) -> float:
+def variance_of_mean(values: Array, family: Indices) -> float:
     """Return the variance of the mean of values (n,) whose families, not points, are independent."""
     total = np.bincount(family, weights=values - values.mean())
     return float((total**2).sum()) / len(values) ** 2
 
 
-def effective_size(values: Array, family: Families) -> float:
+def effective_size(values: Array, family: Indices) -> float:
     """Return how many independent draws would give the mean of these values as precisely; at most n."""
     n, variance = len(values), float(values.var())
     return n if variance == 0 else min(float(n), variance / variance_of_mean(values, family))
 
 
-def family_count(family: Families) -> float:
+def family_count(family: Indices) -> float:
     """Return the effective number of families: as many of equal size would be as diverse."""
     size = np.bincount(family) / len(family)
     return 1 / float((size**2).sum())

@@ -45,7 +45,7 @@ from tamis.errors import StudyError, TamisWarning
 from tamis.inference import evidence, loop, mixture, scores, scouting
 from tamis.inference.posterior import Posterior
 from tamis.space import Space
-from tamis.types import Array, Event, Generator, LogDensity, Progress, silent
+from tamis.types import Array, Event, Generator, Indices, LogDensity, Progress, silent
 
 _SWEEPS_PER_PASS = 3
 _CLOSING_SWEEPS = 8
@@ -63,7 +63,7 @@ class State:
     exponent: float
     z: Array  # (n, d), normal scores of the prior
     log_likelihood: Array  # (n,)
-    family: evidence.Families  # (n,), first ancestor of each point
+    family: Indices  # (n,), first ancestor of each point
     start: Array  # (n, d + 1), z and log-likelihood when the stage began, or began again
     mixed: bool  # the stage is over
     calls: int  # of the likelihood, points counted one by one

@@ -21,10 +21,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from tamis.types import Array, Generator
+from tamis.types import Array, Generator, Indices
 
 _FRACTION = 0.2  # effective share of the points that the weights of a stage leave
 
@@ -66,7 +65,7 @@ def next_exponent(height: Array, exponent: float) -> float:
     return exponent + math.exp(brentq(excess, -690.0, whole, rtol=1e-10))
 
 
-def chosen(weight: Array, size: int, rng: Generator) -> NDArray[np.int64]:
+def chosen(weight: Array, size: int, rng: Generator) -> Indices:
     """Return the indices of so many points of each group, by systematic resampling; (groups, size)."""
     level = (np.arange(size) + rng.random((len(weight), 1))) / size
     found = np.array([np.searchsorted(np.cumsum(w), at) for w, at in zip(weight, level, strict=True)])

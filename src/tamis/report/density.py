@@ -3,7 +3,9 @@
 A histogram's cosine transform damped by a Gaussian is a kernel estimate that is mirrored at the ends of its
 range, so a density that leans against a bound of its prior is not bent down there. The width comes from the
 fixed point of Botev, Grotowski & Kroese 2010 (10.1214/10-AOS799), which does not assume one peak: the usual
-rule of thumb washes out the second mode of a bimodal posterior. These curves are drawn, never reported as
+rule of thumb, to which arviz-stats falls back where there is no fixed point, washes out the second mode of a
+bimodal posterior. Only the width is taken from there: its `kde` counts repeated draws as new ones, mirrors a
+fifth of the range only, and draws nothing where all draws are equal. These curves are drawn, never reported as
 numbers.
 """
 
@@ -13,8 +15,8 @@ import math
 
 import numpy as np
 from scipy import fft
-from scipy.optimize import brentq
 
+from tamis.inference.diagnostics import arviz
 from tamis.marginals import Marginal
 from tamis.types import Array
 
@@ -22,7 +24,6 @@ _BINS = 510
 _THIN = 3  # every third bin is drawn; the kernel is wider than that
 _PLANE = 80
 _FINEST = 1e-9  # of a number, the least range that is cut into bins
-_STAGES = 7  # Botev et al. 2010, section 4: more change nothing
 
 
 def span(draws: Array, prior: Marginal) -> tuple[float, float]:
@@ -63,25 +64,16 @@ def plane(x: Array, y: Array, xspan: tuple[float, float], yspan: tuple[float, fl
 
 
 def _width(draws: Array, low: float, high: float) -> float:
-    """Return the kernel's standard deviation."""
-    n = len(np.unique(draws))  # a sampler repeats its draws, which would otherwise look like very sharp peaks
+    """Return the kernel's standard deviation, the width of a bin at least."""
+    stats = arviz()
     counts, _ = np.histogram(draws, bins=_BINS, range=(low, high))
-    power = (fft.dct(counts / max(counts.sum(), 1))[1:] / 2) ** 2
-    k2 = np.arange(1.0, _BINS) ** 2
-    smallest = (1.0 / _BINS) ** 2
-    try:
-        time = float(brentq(_fixed_point, smallest, 0.1, args=(n, k2, power)))
-    except (ValueError, ZeroDivisionError):  # no fixed point: too few draws, or a flat law
-        spread = min(float(draws.std()), float(np.subtract(*np.quantile(draws, (0.75, 0.25)))) / 1.349)
-        time = (0.9 * spread * n**-0.2 / (high - low)) ** 2  # Silverman 1986, eq 3.31
-    return math.sqrt(max(time, smallest)) * (high - low)
-
-
-def _fixed_point(time: float, n: int, k2: Array, power: Array) -> float:
-    """Botev et al. 2010, algorithm 1: zero at the best squared width, for a range of length 1."""
-    norm = 2 * np.pi ** (2 * _STAGES) * float(np.sum(k2**_STAGES * power * np.exp(-k2 * np.pi**2 * time)))
-    for s in range(_STAGES - 1, 1, -1):
-        odd = math.prod(range(1, 2 * s, 2)) / math.sqrt(2 * np.pi)
-        step = (2 * (1 + 0.5 ** (s + 0.5)) / 3 * odd / (n * norm)) ** (2 / (3 + 2 * s))
-        norm = 2 * np.pi ** (2 * s) * float(np.sum(k2**s * power * np.exp(-k2 * np.pi**2 * step)))
-    return time - float((2 * n * math.sqrt(np.pi) * norm) ** -0.4)
+    apart = np.unique(draws)  # a sampler repeats its draws, which would otherwise look like very sharp peaks
+    counts = counts * (len(apart) / max(counts.sum(), 1))
+    narrow = (high - low) / _BINS
+    with np.errstate(
+        all="ignore"
+    ):  # a flat law has no fixed point, one on two scales may have it below a bin
+        width = stats.get_bw(apart, "isj", grid_counts=counts, x_range=high - low)
+        if not width > narrow:
+            width = stats.get_bw(apart, "silverman")
+    return max(float(width), narrow)

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+from tamis.quantities import duration
 from tamis.report.parameters import short_title
 from tamis.report.style import (
     FAILURE,
@@ -27,7 +28,6 @@ from tamis.report.style import (
     styled,
     superscript,
 )
-from tamis.report.tables import duration
 from tamis.runs.store import Run
 from tamis.space import Space
 from tamis.types import Array, Mask, Table

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tamis._version import __version__
+from tamis.quantities import duration
 from tamis.report import bands, figures, influence, parameters, propagation, surrogates
 from tamis.report.blocks import (
     Block,
@@ -36,7 +37,6 @@ from tamis.report.sampling import sampler_blocks
 from tamis.report.tables import (
     Cell,
     count,
-    duration,
     number,
     percent,
     plain,

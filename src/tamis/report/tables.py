@@ -129,21 +129,6 @@ def readable(text: str) -> str:
     )
 
 
-def duration(seconds: float) -> str:
-    """Write a time in the units people use."""
-    if math.isnan(seconds):
-        return "–"
-    if seconds < 1e-3:
-        return f"{plain(1e6 * seconds, 2)} µs"
-    if seconds < 1:
-        return f"{plain(1e3 * seconds, 2)} ms"
-    if seconds < 60:
-        return f"{plain(seconds, 2)} s"
-    if seconds < 3600:
-        return f"{int(seconds // 60)} min {int(seconds % 60)} s"
-    return f"{int(seconds // 3600)} h {int(seconds % 3600 // 60)} min"
-
-
 def number(value: float, text: str | None = None, tint: str = "") -> Cell:
     """Return a cell that shows a number and sorts by it."""
     whole = float(value).is_integer() and abs(value) < 1e6

@@ -28,8 +28,9 @@ import numpy as np
 
 from tamis.errors import SimulationError, StudyError, nearest
 from tamis.runs.keys import digest, filled, spelled
-from tamis.simulation import Simulator, complete
 from tamis.runs.store import STATUSES, Damaged, Run, RunStore, Status, read_arrays
+from tamis.sheets import Row, number, read_rows, sheet_of
+from tamis.simulation import Simulator, complete
 from tamis.types import Inputs, Outputs, Value
 
 RECORD = ("key", "simulator", "version", "status", "seconds", "error", "file")
@@ -151,7 +152,7 @@ class Imported:
 
 @dataclass(frozen=True)
 class _Row:
-    number: int
+    line: int
     run: Run
     scalars: Mapping[str, float]
     file: Path | None
@@ -175,8 +176,8 @@ class _Table:
         self.base = base
         self.named = named
         self.most = max_output * 1e6
-        self.faults: dict[str, list[int]] = {}  # what is wrong, and in which rows
-        header, self.lines = _read_csv(path)
+        self.faults: dict[str, list[int]] = {}  # what is wrong, and on which lines
+        header, self.lines = _read_table(path)
         self.used = set(header)
         self.columns = [self._meaning(title) for title in header]
         self.inputs = [name for role, name in self.columns if role == "input"]
@@ -184,9 +185,9 @@ class _Table:
         if ("", "file") not in self.columns:
             self.check_map()
 
-    def blame(self, text: str, row: int) -> None:
+    def blame(self, text: str, line: int) -> None:
         """Note a fault of a row."""
-        self.faults.setdefault(text, []).append(row)
+        self.faults.setdefault(text, []).append(line)
 
     def _check_once(self, columns: Sequence[tuple[str, str]]) -> None:
         for role, name in sorted({column for column in columns if columns.count(column) > 1}):
@@ -230,15 +231,15 @@ class _Table:
 
     def rows(self) -> Iterator[_Row]:
         """Yield the sound rows; the others are among the faults."""
-        for number, cells in enumerate(self.lines, 2):
+        for line, cells in self.lines:
             try:
                 if len(cells) != len(self.columns):
                     raise StudyError(f"expected {len(self.columns)} cells, found {len(cells)}")
-                yield self._row(number, dict(zip(self.columns, cells, strict=True)))
+                yield self._row(line, dict(zip(self.columns, cells, strict=True)))
             except (StudyError, SimulationError, OSError) as error:
-                self.blame(str(error), number)
+                self.blame(str(error), line)
 
-    def _row(self, number: int, cells: Mapping[tuple[str, str], str]) -> _Row:
+    def _row(self, line: int, cells: Mapping[tuple[str, str], str]) -> _Row:
         said = {name: cells.get(("", name), "") for name in RECORD}
         status = said["status"] or ("failed" if said["error"] else "done")
         if status not in STATUSES:
@@ -256,13 +257,13 @@ class _Table:
         key = digest(self.simulator.name, self.simulator.version, spelled(self.simulator, inputs))
         if said["key"] not in ("", key):
             raise StudyError(f"key {said['key']} is not that of these inputs; delete the column key")
-        seconds = _number("seconds", said["seconds"]) if said["seconds"] else math.nan
+        seconds = number("seconds", said["seconds"]) if said["seconds"] else math.nan
         scalars = {
-            name: _number(name, text) for (role, name), text in cells.items() if role == "output" and text
+            name: number(name, text) for (role, name), text in cells.items() if role == "output" and text
         }
         file = self._inside(said["file"]) if said["file"] else None
         run = Run(key, self.simulator.name, self.simulator.version, inputs, status, seconds, said["error"])
-        row = _Row(number, Run(**{**vars(run), "code": "imported"}), scalars, file)
+        row = _Row(line, Run(**{**vars(run), "code": "imported"}), scalars, file)
         self.outputs(row)
         return row
 
@@ -272,7 +273,7 @@ class _Table:
             try:
                 return int(text)
             except ValueError:
-                return _parsed(name, text)
+                return number(name, text, finite=False)
         return str((self.base / text).resolve()) if port.kind == "file" else text
 
     def _inside(self, name: str) -> Path:
@@ -315,7 +316,8 @@ class _Table:
         if path.suffix == ".npz":
             arrays = _read_npz(path, self.most)
         elif path.suffix == ".csv":
-            arrays = _read_columns(path)
+            sheet = sheet_of(path, *_read_table(path))
+            arrays = {title: sheet.numbers(title) for title in sheet.cells}
         else:
             raise StudyError(f'"{path.name}": expected a .csv or .npz file')
         found = {}
@@ -333,16 +335,16 @@ class _Table:
     def fail(self) -> None:
         """Raise if there are faults."""
         if self.faults:
-            shown = [f"{_rows(rows)}: {text}" for text, rows in self.faults.items()][:_SHOWN]
+            shown = [f"{_lines(lines)}: {text}" for text, lines in self.faults.items()][:_SHOWN]
             more = [f"and {len(self.faults) - _SHOWN} more"] if len(self.faults) > _SHOWN else []
             raise StudyError("\n  ".join([f'"{self.path}": nothing was imported', *shown, *more]))
 
 
-def _rows(numbers: Sequence[int]) -> str:
+def _lines(numbers: Sequence[int]) -> str:
     if len(numbers) == 1:
-        return f"row {numbers[0]}"
+        return f"line {numbers[0]}"
     more = f" and {len(numbers) - 3} more" if len(numbers) > 3 else ""
-    return f"rows {', '.join(map(str, numbers[:3]))}{more}"
+    return f"lines {', '.join(map(str, numbers[:3]))}{more}"
 
 
 def counted(number: int, what: str) -> str:
@@ -350,33 +352,12 @@ def counted(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-def _read_csv(path: Path) -> tuple[list[str], list[list[str]]]:
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            separator = max(",;\t", key=file.readline().count)
-            file.seek(0)
-            reader = csv.reader(file, delimiter=separator, strict=True)
-            lines = [[cell.strip() for cell in line] for line in reader if line]
-        if any("\0" in cell for line in lines for cell in line):
-            raise csv.Error("it contains a zero byte")
-    except FileNotFoundError:
-        raise StudyError(f'no file "{path}"') from None
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise StudyError(f'"{path}" cannot be read as a table: {error}') from error
-    if not lines:
+def _read_table(path: Path) -> tuple[list[str], list[Row]]:
+    """Return titles and rows; nothing is a comment, as a run may be called ``#1``."""
+    rows = read_rows(path, comment="")
+    if not rows:
         raise StudyError(f'"{path}" is empty; expected a row of names, then one row a run')
-    return lines[0], lines[1:]
-
-
-def _read_columns(path: Path) -> dict[str, np.ndarray[Any, Any]]:
-    header, lines = _read_csv(path)
-    for number, line in enumerate(lines, 2):
-        if len(line) != len(header):
-            raise StudyError(f"{path.name}, row {number}: expected {len(header)} cells, found {len(line)}")
-    return {
-        title: np.array([_number(f"{path.name}, {title}", line[i]) for line in lines], dtype=np.float64)
-        for i, title in enumerate(header)
-    }
+    return rows[0].cells, rows[1:]
 
 
 def _read_npz(path: Path, most: float) -> dict[str, np.ndarray[Any, Any]]:
@@ -399,20 +380,6 @@ def _kind(dtype: np.dtype[Any]) -> str:
         "m": "durations",
     }
     return kinds.get(dtype.kind, "true or false" if dtype.kind == "b" else f"of type {dtype}")
-
-
-def _parsed(what: str, text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise StudyError(f"{what}: expected a number, found {text!r}") from None
-
-
-def _number(what: str, text: str) -> float:
-    number = _parsed(what, text)
-    if not math.isfinite(number):
-        raise StudyError(f"{what}: expected a finite number, found {text}")
-    return number
 
 
 def import_runs(
@@ -449,7 +416,7 @@ def import_runs(
     for row in table.rows():
         first = rows.setdefault(row.run.key, row)
         if first is not row and not alike(table.outputs(first), table.outputs(row)):
-            table.blame(f"the inputs of row {first.number} with other outputs", row.number)
+            table.blame(f"the inputs of line {first.line} with other outputs", row.line)
     table.fail()
     table.check_map()
     with store.lock():
@@ -460,7 +427,7 @@ def import_runs(
             for row in over:
                 if old[row.run.key].status == "done":
                     table.blame(
-                        "the store has this run with other outputs; --replace prefers the table's", row.number
+                        "the store has this run with other outputs; --replace prefers the table's", row.line
                     )
             table.fail()
         for row in todo:

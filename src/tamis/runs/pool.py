@@ -36,8 +36,8 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast
 from weakref import WeakSet
 
-from tamis.runs import worker
 from tamis.errors import StudyError
+from tamis.runs import worker
 from tamis.runs.processes import MARK, adopt_orphans, below, end_all_but, kill_tree, memory, python, reaper
 from tamis.runs.segments import Files
 from tamis.runs.store import Run, paths, writing
@@ -326,7 +326,7 @@ _own = threading.local()
 
 
 def elsewhere(job: Job, timeout: float | None, workers: Workers | None = None) -> tuple[Run, bytes, bytes]:
-    """Do a job in a child of these workers, or for a foreign executor in one that its thread keeps; return its files."""
+    """Do a job in a child of these workers, or of one that a foreign executor's thread keeps; return its files."""
     if workers is None:
         if not hasattr(_own, "workers"):
             _own.workers = Workers(1)

@@ -21,10 +21,10 @@ from pathlib import Path
 from tamis.errors import StudyError
 from tamis.families import code_files, code_hash, file_of
 from tamis.files import replacing
-from tamis.interfaces import function_of
+from tamis.interfaces import function_of, whole_of
+from tamis.runs.store import Run
 from tamis.simulation import Simulator
 from tamis.sources import source_hash, sources
-from tamis.runs.store import Run
 
 FOLDER = "code"
 IMPORTED = "imported"  # stands for the code of runs that were made elsewhere
@@ -33,7 +33,7 @@ IMPORTED = "imported"  # stands for the code of runs that were made elsewhere
 def code_of(simulator: Simulator) -> str:
     """Hash the sources behind a simulator; empty where there are none to read."""
     path = _file_of(simulator)
-    return _hashed(path, function_of(simulator), simulator.address) if path else ""
+    return _hashed(path, function_of(simulator), whole_of(simulator).address) if path else ""
 
 
 def outdated(simulator: Simulator, runs: Iterable[Run]) -> list[Run]:
@@ -106,11 +106,11 @@ def _module(name: str) -> str:
 
 
 def _files(simulator: Simulator, path: Path) -> dict[str, str]:
-    return code_files(path) if file_of(simulator.address) else sources(path)
+    return code_files(path) if file_of(whole_of(simulator).address) else sources(path)
 
 
 def _file_of(simulator: Simulator) -> Path | None:
-    if built_in := file_of(simulator.address):
+    if built_in := file_of(whole_of(simulator).address):
         return built_in
     code = getattr(function_of(simulator), "__code__", None)
     path = Path(code.co_filename) if code is not None else None

@@ -25,6 +25,7 @@ from tamis.runs.store import RunStore
 from tamis.simulation import Simulator, batched, described, find
 from tamis.space import Parameter, Space
 from tamis.study.artifacts import Reference, Results
+from tamis.study.keeping import observing, reduced
 from tamis.study.manifest import Stage
 from tamis.study.reader import Raw, read
 from tamis.study.schema import (
@@ -230,6 +231,9 @@ def build(raw: Raw) -> Study:
         file.propagate,
     )
     _consistent(fail, file, simulator, series)
+    if file.model.keep == "observed":
+        lean = reduced(simulator, series)
+        simulator, series = lean, observing(lean, series)
     references = tuple(_reference(fail, i, r, space) for i, r in enumerate(file.reference))
     title = file.title or raw.path.stem
     return Study(

@@ -94,8 +94,5 @@ def _xlabel(simulator: Simulator, series: Series, observation: Observation) -> s
         return titled(series.along, simulator.inputs[series.along].unit)
     if observation.coord is None:
         return ""
-    along = getattr(observation.observable, "along", "")
-    port = simulator.outputs.get(along)
-    if type(observation.observable).__name__ == "Spectrum":
-        return "frequency [Hz]"
-    return titled(along, port.unit) if port else ""
+    axis = observation.observable.axis
+    return titled(axis, simulator.outputs[axis].unit) if axis in simulator.outputs else axis

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from tamis.errors import StudyError, TamisError, nearest
-from tamis.experiment import Sheet, read_csv
 from tamis.inference.error_model import identify
 from tamis.noise import Correlated, Covariance, Gaussian, Known, Noise, Relative, Sum
 from tamis.observables import Observable
 from tamis.runs.campaign import evaluate
 from tamis.runs.store import RunStore
+from tamis.sheets import Sheet, read_csv, read_matrix
 from tamis.simulation import Simulator
 from tamis.space import Space
 from tamis.study.reader import Raw
@@ -128,16 +128,7 @@ class Noises:
         if table.matrix is None:
             raise StudyError("covariance noise needs a matrix: rows of numbers, or the name of a CSV file")
         if isinstance(table.matrix, str):
-            path = self.raw.base / table.matrix
-            if not path.is_file():
-                beside = [p.name for p in path.parent.glob("*.csv")] if path.parent.is_dir() else []
-                raise StudyError(f'no file "{table.matrix}"{nearest(path.name, beside)}')
-            try:
-                matrix = np.loadtxt(path, delimiter=",", ndmin=2)
-            except (OSError, ValueError) as error:
-                raise StudyError(
-                    f"{table.matrix}: expected rows of numbers separated by commas, without a header: {error}"
-                ) from error
+            matrix = read_matrix(self.raw.base / table.matrix)
         else:
             if len({len(row) for row in table.matrix}) > 1:
                 raise StudyError("the rows of the matrix are not equally long")

@@ -108,7 +108,9 @@ def _merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
 def stage_hashes(raw: Raw) -> dict[Stage, str]:
     """Hash the settings and inputs of every stage; an equal hash means that the stage need not run again."""
     inputs_held = raw.table("model").get("inputs", {})
-    model = _digest(raw.table("model"), simulator_fingerprint(raw), _named_files(raw, inputs_held))
+    model = _digest(
+        raw.table("model"), simulator_fingerprint(raw), _named_files(raw, inputs_held), *_kept(raw)
+    )
     inputs = input_names(raw)
     noisy = set(noise_parameters(raw))
     laws = list(raw.table("parameters").items())  # as a list: their order is that of the arrays' columns
@@ -198,6 +200,15 @@ def emulates_loglike(raw: Raw) -> bool:
 def surrogate_method(raw: Raw) -> str:
     """Return the kind of surrogate, "none" where the simulator itself is sampled."""
     return str(raw.table("surrogate").get("method", "none"))
+
+
+def _kept(raw: Raw) -> list[Any]:
+    """Return what the runs depend on that keep the observed numbers only: all that is observed."""
+    if raw.table("model").get("keep") != "observed":
+        return []
+    tables = [table for kind in ("experiment", "predict", "next") for table in raw.tables_of(kind)]
+    seen = [_without(table, "label", "limit", "group", "noise", "sd") for table in tables]
+    return [seen, _named_files(raw, seen)]
 
 
 def simulator_fingerprint(raw: Raw) -> str:

@@ -17,6 +17,7 @@ import numpy as np
 from tamis.errors import SurrogateError, TamisError
 from tamis.files import load_arrays
 from tamis.inference.likelihood import Likelihood
+from tamis.quantities import duration
 from tamis.runs.store import RunStore
 from tamis.simulation import batched
 from tamis.study.artifacts import Emulation
@@ -122,7 +123,7 @@ def _direct(study: Study) -> str:
             seconds = calls * likelihood_seconds(study)
         except TamisError:
             return ""
-        how = f"by its batch door takes about {_lasting(seconds)}"
+        how = f"by its batch door takes about {duration(seconds)}"
     else:
         runs, fewer = calls * len(tests), ""
         most = min(MOST_STORED, _AFFORDABLE / each)
@@ -134,7 +135,7 @@ def _direct(study: Study) -> str:
         seconds = runs * each
         if runs > MOST_STORED:
             return ""
-        how = f"takes about {_lasting(seconds)} on one core ({runs:,} runs{fewer})"
+        how = f"takes about {duration(seconds)} on one core ({runs:,} runs{fewer})"
     return f"Leave [surrogate] out: sampling the simulator itself {how}." if seconds <= _AFFORDABLE else ""
 
 
@@ -148,7 +149,7 @@ def _direct_predictions(study: Study) -> str:
     seconds = runs * _run_seconds(study)
     if not asked or not seconds <= _AFFORDABLE:
         return ""
-    text = f"Leave [surrogate] and emulate out: predicting by the simulator itself takes about {_lasting(seconds)}"
+    text = f"Leave [surrogate] and emulate out: predicting by the simulator itself takes about {duration(seconds)}"
     return f"{text}{' at most' if quick else ' on one core'} ({runs:,} runs)."
 
 
@@ -177,9 +178,3 @@ def likelihood_seconds(study: Study) -> float:
         if spent > _TIMED or rows >= len(x):
             return spent / rows
         rows *= 4
-
-
-def _lasting(seconds: float) -> str:
-    if seconds < 90:
-        return f"{max(seconds, 1):.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

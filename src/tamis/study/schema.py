@@ -88,6 +88,7 @@ class ModelTable(Strict):
     max_output: Number = Field(default=256, gt=0)
     timeout: Number | None = Field(default=None, gt=0)
     memory: str | None = Field(default=None, pattern=r"^\s*[0-9.]+\s*([kMGT]?B)\s*$")
+    keep: Literal["all", "observed"] = "all"
 
 
 class ParameterTable(BaseModel):

@@ -14,10 +14,11 @@ from typing import Any, Literal
 import numpy as np
 
 from tamis.errors import StudyError, TamisError, nearest
-from tamis.experiment import Experiment, Observation, Sheet, read_csv
+from tamis.experiment import Experiment, Observation
 from tamis.observables import SCALARS, SIGNALS, Observable, load_custom
 from tamis.runs.campaign import evaluate
 from tamis.runs.store import RunStore
+from tamis.sheets import Sheet, read_csv
 from tamis.simulation import Simulator
 from tamis.space import Space
 from tamis.study.noises import Noises, Observed

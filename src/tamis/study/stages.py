@@ -36,8 +36,10 @@ from tamis.study.build import Study
 from tamis.study.candidates import run_next
 from tamis.study.context import Context, design_points, load_posterior, recorded
 from tamis.study.emulation import load_emulations, load_surrogate, terms
+from tamis.study.events import noted
 from tamis.study.gathering import PER_PART, artifact_keys, outcome, results, stored
 from tamis.study.influence import run_sensitivity
+from tamis.study.keeping import adopt
 from tamis.study.loglike import run_loglike
 from tamis.study.manifest import (
     ARTIFACTS,
@@ -71,10 +73,11 @@ def run(
     A surrogate that is too poor stops it before anything is built on it, unless forced. Where reading runs shows that
     array files are damaged, all such have been set aside, and one more time makes them anew.
     """
-    try:
-        return _run(study, upto, executor, progress or silent, retry_failed, force)
-    except SetAside:
-        return _run(study, upto, executor, progress or silent, retry_failed, force)
+    with noted(study.results, progress or silent) as news:
+        try:
+            return _run(study, upto, executor, news, retry_failed, force)
+        except SetAside:
+            return _run(study, upto, executor, news, retry_failed, force)
 
 
 def _run(
@@ -266,6 +269,7 @@ def run_runs(context: Context) -> None:
     asked = design_inputs(study)
     known = study.results / f"asked-{context.hashes['runs'][:12]}.npz"  # for `tamis status` meanwhile
     save_arrays(known, {"keys": np.array([run_key(study.simulator, inputs) for inputs in asked])})
+    adopt(study.simulator, asked, context.store)
     known_before = context.store.get_many(run_key(study.simulator, inputs) for inputs in asked)
     runs = context.evaluate(asked)
     _check_repeatable(context, [run for run in runs if run.key not in known_before])

@@ -14,14 +14,12 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tamis.errors import StudyError
 from tamis.files import load_arrays
-from tamis.types import Array, Gauss, Mask
+from tamis.types import Array, Gauss, Indices, Mask
 
 Made = TypeVar("Made")
-Rows = NDArray[np.int64]
 
 POINTS_PER_INPUT = 3  # below which no score can be judged
 _ROUNDING = 32  # ulps of its largest magnitude, up to which the spread of an output is rounding
@@ -43,7 +41,7 @@ class Score:
     judged: bool = True
 
 
-def distinct(u: Array) -> tuple[Rows, Rows]:
+def distinct(u: Array) -> tuple[Indices, Indices]:
     """Return the rows of u (n, d) at which a point occurs for the first time, (k,), and the point of each run, (n,)."""
     _, first, point = np.unique(u, axis=0, return_index=True, return_inverse=True)
     order = np.argsort(first)

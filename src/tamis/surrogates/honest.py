@@ -44,12 +44,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tamis.surrogates.polynomials import Family, Indices, evaluate
+from tamis.surrogates.polynomials import Family, evaluate
 from tamis.surrogates.sparse import NORMS, Choice, again, along, exponential, hyperbolic_sets, search
 from tamis.surrogates.tails import over_law
-from tamis.types import Array
+from tamis.types import Array, Indices, Mask
 
 _FOLDS = 10
 _FALL = 0.5  # of a claim, down to which the error falls as its root
@@ -135,9 +134,7 @@ def of_mean(n: int) -> float:
     return (n / max(n - 1, 1)) ** 2
 
 
-def _without(
-    u: Array, y: Array, families: tuple[Family, ...], choice: Choice, out: NDArray[np.bool_]
-) -> _Fold:
+def _without(u: Array, y: Array, families: tuple[Family, ...], choice: Choice, out: Mask) -> _Fold:
     """Choose again without some runs."""
     mean, spread = y[~out].mean(), max(float(y[~out].std()), 1e-300)
     inside = (y[~out] - mean) / spread

@@ -14,13 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tamis.surrogates.base import Score, Surrogate, read
 from tamis.surrogates.reduced import kind_of, made
-from tamis.types import Array, Gauss
-
-Rows = NDArray[np.int64]
+from tamis.types import Array, Gauss, Indices
 
 
 @dataclass(frozen=True)
@@ -28,8 +25,8 @@ class Part:
     """A surrogate of some of the outputs, fitted to some of the runs."""
 
     surrogate: Surrogate
-    columns: Rows  # its outputs among all
-    rows: Rows  # its runs among all
+    columns: Indices  # its outputs among all
+    rows: Indices  # its runs among all
 
 
 @dataclass(frozen=True)
@@ -53,7 +50,7 @@ class Joined:
         worst = int(np.argmax(np.nanmax(np.where(np.isnan(size), -1.0, size), axis=1)))
         return Score(q2, rmse, worst, residuals, all(part.surrogate.score.judged for part in self.parts))
 
-    def only(self, columns: Rows) -> Joined:
+    def only(self, columns: Indices) -> Joined:
         """Return what is needed for some outputs; of the others it knows nothing."""
         return Joined(tuple(p for p in self.parts if np.isin(p.columns, columns).any()), self.n, self.m)
 

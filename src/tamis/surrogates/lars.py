@@ -28,8 +28,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tamis.surrogates.kernels import follow
-from tamis.surrogates.polynomials import Indices
-from tamis.types import Array
+from tamis.types import Array, Indices
 
 
 class Paths(NamedTuple):

@@ -26,7 +26,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tamis.blas import one_thread
 from tamis.errors import StudyError
@@ -46,7 +45,7 @@ from tamis.surrogates.kriging import (
 )
 from tamis.surrogates.polynomials import Family
 from tamis.surrogates.process import Hyper, Process, condition, estimate
-from tamis.types import Array, Gauss, Generator
+from tamis.types import Array, Gauss, Generator, Indices
 
 _ARRAYS = ("u", "y", "length", "variance", "noise", "terms")
 
@@ -60,7 +59,7 @@ class Level:
     length: Array  # (m, d)
     variance: Array  # (m,)
     noise: Array  # (n, m)
-    terms: NDArray[np.int64]  # (m,)
+    terms: Indices  # (m,)
 
 
 @dataclass(frozen=True)

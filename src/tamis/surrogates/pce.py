@@ -34,10 +34,10 @@ from tamis.files import save_arrays
 from tamis.marginals import Marginal
 from tamis.surrogates import base
 from tamis.surrogates.honest import Error, of_mean, reported
-from tamis.surrogates.polynomials import DEGREE, Family, Indices, evaluate, family
+from tamis.surrogates.polynomials import DEGREE, Family, evaluate, family
 from tamis.surrogates.polynomials import hyperbolic as hyperbolic_set
 from tamis.surrogates.sparse import NORMS, Choice, hyperbolic_sets, search
-from tamis.types import Array, Gauss
+from tamis.types import Array, Gauss, Indices
 
 _BLOCK = 1024  # points whose polynomials stay in cache
 _MOST = 20_000  # candidates, when the degree is given
@@ -222,7 +222,7 @@ def fit_pce(
     return _fitted(points, point, y - centre, centre, families, choices, expected)
 
 
-def at_points(y: Array, point: base.Rows) -> Array:
+def at_points(y: Array, point: Indices) -> Array:
     """Return the means (k, m) over the runs (n, m) of each point, given the point of each run (n,)."""
     sums = np.zeros((int(point.max()) + 1, y.shape[1]))
     np.add.at(sums, point, y)
@@ -260,7 +260,7 @@ def _sets(n: int, d: int, degree: int | None, q: float | None) -> list[list[Indi
 
 def _fitted(
     points: Array,
-    point: base.Rows,
+    point: Indices,
     y: Array,
     centre: Array,
     families: tuple[Family, ...],

@@ -23,17 +23,14 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betaincinv, gammaincinv, ndtr, ndtri
 
 from tamis.marginals import Marginal
 from tamis.surrogates.kernels import products, recur
-from tamis.types import Array
-
-Indices: TypeAlias = NDArray[np.int64]
+from tamis.types import Array, Indices
 
 LEGENDRE, HERMITE, LAGUERRE, JACOBI, CUT_NORMAL, TRIANGLE = range(6)
 _EDGE = 2.0**-53  # keeps unbounded inputs finite at the edges of the cube

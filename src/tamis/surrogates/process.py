@@ -35,10 +35,10 @@ import numpy as np
 from scipy.linalg import blas, lapack
 from scipy.optimize import minimize
 
-from tamis.surrogates.base import Rows, varies
+from tamis.surrogates.base import varies
 from tamis.surrogates.covariances import correlation, correlation_and_slope, pulls
 from tamis.surrogates.replicates import Gathered, gather
-from tamis.types import Array, Generator
+from tamis.types import Array, Generator, Indices
 
 _LEAST_NOISE = 1e-12  # of the process variance; n times the rounding of the factorisation for n = 1e3
 _MOST_NOISE = 1e3
@@ -342,7 +342,7 @@ class Likelihood:
         """Runs less coefficients of the trend."""
         return int(len(self.y) + self._more - self.basis.shape[1])
 
-    def part(self, rows: Rows) -> Likelihood:
+    def part(self, rows: Indices) -> Likelihood:
         """Return the same of some of the points."""
         these = (None if a is None else a[rows] for a in (self.noise, self.counts, self.within))
         return Likelihood(self.kernel, self.x[rows], self.basis[rows], self.y[rows], *these)

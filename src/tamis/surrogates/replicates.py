@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tamis.surrogates.base import Rows, distinct, rounding
-from tamis.types import Array
+from tamis.surrogates.base import distinct, rounding
+from tamis.types import Array, Indices
 
 _EQUAL = 1e-9  # of the spread of the outputs: what equal runs may differ by
 _EXACT = 1e-280  # variance that stands for none
@@ -27,8 +27,8 @@ _EXACT = 1e-280  # variance that stands for none
 class Gathered:
     """Runs by points: k points, n runs."""
 
-    first: Rows  # (k,), the row of each point's first run
-    point: Rows  # (n,), the point of each run
+    first: Indices  # (k,), the row of each point's first run
+    point: Indices  # (n,), the point of each run
     y: Array  # (k,), means
     noise: Array | None  # (k,), variances of the means where those of the runs are given
     counts: Array  # (k,), runs that differ by chance

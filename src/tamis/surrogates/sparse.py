@@ -28,8 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.surrogates.lars import least_angle
-from tamis.surrogates.polynomials import DEGREE, Family, Indices, anisotropic, evaluate, hyperbolic
-from tamis.types import Array
+from tamis.surrogates.polynomials import DEGREE, Family, anisotropic, evaluate, hyperbolic
+from tamis.types import Array, Indices
 
 NORMS = (0.5, 0.75, 1.0)
 _TERMS_PER_RUN = 10  # candidates, at most

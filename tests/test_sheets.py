@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tamis
-from tamis.experiment import read_csv
+from tamis.sheets import read_csv, read_matrix, read_rows
 
 
 def write(tmp_path, text):
@@ -61,3 +61,32 @@ def test_missing_file_offers_the_nearest(tmp_path):
     sheet = read_csv(tmp_path / "data.csv")
     with pytest.raises(tamis.StudyError, match='no column "aa"; did you mean "a"'):
         sheet.numbers("aa")
+
+
+def test_a_quoted_cell_may_hold_separators_lines_and_what_looks_like_a_comment(tmp_path):
+    rows = read_rows(write(tmp_path, '# "a, stray quote\na,b\n1,"two,\n# three"\n\n4,5\n'))
+    assert [tuple(row) for row in rows] == [(2, ["a", "b"]), (3, ["1", "two,\n# three"]), (6, ["4", "5"])]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('a,b\n1,2\n3,"4\n', "cannot be read as a table: line 3: unexpected end of data"),
+        ('a,b\n"1"2,3\n', "cannot be read as a table: line 2"),
+        ("a,b\n1,\0\n", "cannot be read as a table: it contains a zero byte"),
+    ],
+)
+def test_what_is_no_table_is_refused_with_its_line(tmp_path, text, message):
+    with pytest.raises(tamis.StudyError, match=message):
+        read_csv(write(tmp_path, text))
+
+
+def test_a_matrix_has_no_header(tmp_path):
+    assert read_matrix(write(tmp_path, "# covariance\n1;2\n2;5e-1\n")).tolist() == [[1.0, 2.0], [2.0, 0.5]]
+    for text, message in (
+        ("a,b\n1,2\n", 'line 1: expected a number, found "a"; a matrix is rows of numbers only'),
+        ("1,2\n3\n", "line 2: expected 2 cells as on line 1, found 1"),
+        ("1,nan\n", "line 1: nan is not a finite number"),
+    ):
+        with pytest.raises(tamis.StudyError, match=message):
+            read_matrix(write(tmp_path, text))
