@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
+from tamis import Study
 from tamis.inference.likelihood import Likelihood
 from tamis.inference.posterior import Posterior
 from tamis.inference.tmcmc import tmcmc
-from tamis.study.build import Study
 
 ROOT = Path(__file__).parent.parent
 MODELS = ("M1", "M2", "M3")

@@ -30,6 +30,7 @@ ROWS = [  # each may import the rows above it
     {"runs", "adapters"},
     {"surrogates"},
     {"inference", "analysis"},
+    {"results"},
     {"study"},
     {"cli", "report", "web", "vv", "__main__"},
 ]
@@ -146,6 +147,14 @@ def test_heavy_libraries_are_lazy_and_at_home(path: Path) -> None:
             )
         elif library in HEAVY or name.startswith("scipy.stats"):
             assert not top, f"{relative} imports {name} at module level"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(SRC)))
+def test_results_are_read_from_files_alone(path: Path) -> None:
+    here = room(path)
+    kept_out = {"results": ("tamis.simulation", "tamis.adapters", "tamis.sim."), "report": ("tamis.study",)}
+    for name, _ in imports(path):
+        assert not name.startswith(kept_out.get(here, ())), f"{path.name} imports {name}"
 
 
 def test_only_jit_calls_the_compiler() -> None:

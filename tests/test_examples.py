@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import tamis
-from tamis.study.artifacts import Candidate, load_records
-from tamis.study.build import Study
+from tamis import Study
+from tamis.results.records import Candidate, load_records
 from tamis.study.emulation import calibrated, emulated, load_surrogate
 from tamis.study.parts import parts
 from tests.shelf import spots

@@ -81,7 +81,7 @@ _WHERE = {
     "tamis.inference.selection": ("compare",),
     "tamis.analysis.prediction": ("Predictive", "predict", "mix"),
     "tamis.analysis.propagation": ("monte_carlo", "fosm", "response_surface", "fit_laws"),
-    "tamis.study.build": ("Study",),
+    "tamis.study.api": ("Study",),
 }
 _HOME = {name: module for module, names in _WHERE.items() for name in names}
 __all__ = ["__version__", *_HOME]  # noqa: PLE0604

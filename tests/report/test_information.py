@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from tamis.report import information
 from tamis.report.blocks import Block, Grid, Picture, Text
 from tamis.report.style import COLOURS, PARAMETERS, POSTERIOR
-from tamis.study.artifacts import Candidate, Panel
+from tamis.results.records import Candidate, Panel
 from tests.report import samples
 
 SPACE = samples.space()  # e, k_t, sigma

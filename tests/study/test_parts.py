@@ -9,10 +9,10 @@ import warnings
 import numpy as np
 import pytest
 
+from tamis import Study
 from tamis.cli.main import main
 from tamis.errors import StudyError
 from tamis.inference.likelihood import Likelihood
-from tamis.study.build import Study
 from tamis.study.parts import parts
 from tamis.study.reader import read, up_to_date
 from tests.shelf import spots

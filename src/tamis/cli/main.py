@@ -16,8 +16,8 @@ from tamis.errors import SimulationError, StudyError, TamisError, visible
 
 if TYPE_CHECKING:
     from tamis.runs.pool import Executors
-    from tamis.study.manifest import Stage
     from tamis.study.reader import Raw
+    from tamis.study.table import Stage
 
 DONE, COMPUTATION_SAYS_NO, WRONG_REQUEST, INTERRUPTED = 0, 1, 2, 130
 
@@ -67,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from tamis.study.manifest import STAGES
+    from tamis.study.table import STAGES
 
     parser = argparse.ArgumentParser(
         prog="tamis",
@@ -274,7 +274,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Bring a study up to date."""
     from tamis.cli.summary import print_results, print_unchanged, tell_of_compiling
     from tamis.cli.terminal import reporting
-    from tamis.study.manifest import read_manifest
+    from tamis.results.manifest import read_manifest
     from tamis.study.reader import read, up_to_date
 
     raw = read(arguments.study)
@@ -343,9 +343,8 @@ def report(arguments: argparse.Namespace) -> int:
     """Rebuild the report alone."""
     from tamis.cli.summary import shown
     from tamis.study.build import build
-    from tamis.study.gathering import results
     from tamis.study.reader import read, up_to_date
-    from tamis.study.stages import write_report
+    from tamis.study.stages import results, write_report
 
     raw = read(arguments.study)
     stale = [stage for stage, current in up_to_date(raw, "next").items() if not current]
@@ -439,9 +438,10 @@ def serve(arguments: argparse.Namespace) -> int:
     timeout = arguments.timeout
     fixed: dict[str, float | int | str] = {}
     if arguments.name.endswith(".toml") or Path(arguments.name).is_dir():
-        from tamis.study.build import Study
+        from tamis.study.build import build
+        from tamis.study.reader import read
 
-        study = Study.load(arguments.name)
+        study = build(read(Path(arguments.name)))
         simulator, fixed = study.simulator, dict(study.fixed)
         timeout = timeout if timeout is not None else study.settings.timeout
     else:

@@ -18,19 +18,19 @@ from tamis.cli.terminal import duration, say, size, table
 from tamis.contract import check_simulator
 from tamis.errors import SimulationError, StudyError
 from tamis.files import load_arrays
+from tamis.results.manifest import read_manifest
 from tamis.runs.keys import read_keys, run_key
 from tamis.runs.provenance import changes, outdated
 from tamis.runs.store import Run, RunStore, failure_groups, paths
 from tamis.runs.worker import check_present
 from tamis.simulation import explained
-from tamis.study.manifest import read_manifest
 from tamis.study.reader import Raw, applies, read, stage_hashes, up_to_date
 from tamis.types import Array, Inputs, Outputs, Value
 
 if TYPE_CHECKING:
     from tamis.experiment import Experiment
     from tamis.marginals import Marginal
-    from tamis.study.build import Study
+    from tamis.study.definition import Study
     from tamis.study.series import Series
 
 _GROUPS = 5  # kinds of failure that are shown
@@ -43,10 +43,10 @@ _PATIENCE = 20.0  # seconds, for asking a simulator whether it keeps its contrac
 def print_plan(path: Path) -> int:
     """Validate a study, run one point, time it, and say what the whole will take."""
     from tamis.study.build import build
-    from tamis.study.stages import design_inputs
+    from tamis.study.stages import completed, design_inputs
 
     raw = read(path)
-    study = build(raw)
+    study = completed(build(raw))
     say(f"{raw.path.name}: {study.title}")
     roles = [(p.name, p.unit, _role(study, p.name), *_range(p.prior)) for p in study.space.parameters]
     table(("parameter", "unit", "role", "5 % of prior", "95 %"), roles)

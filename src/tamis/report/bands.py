@@ -43,7 +43,7 @@ from tamis.report.tables import percent, readable, record_title
 from tamis.types import Array, Table
 
 if TYPE_CHECKING:
-    from tamis.study.artifacts import Panel
+    from tamis.results.records import Panel
 
 _VERTICES = 400  # of a band; more cannot be seen
 _VECTORS = 150  # beyond this they are one picture inside the SVG

@@ -17,12 +17,12 @@ from tamis.report.blocks import Block, Concerns, Heading, Links, Picture, Screen
 from tamis.report.page import citations
 from tamis.report.references import beside, reference_grid
 from tamis.report.tables import Cell, logarithm, number, percent, plain, sentence, with_error
+from tamis.results.verdict import decisions
 from tamis.space import Parameter
-from tamis.study.verdict import decisions
 from tamis.types import Array, Table
 
 if TYPE_CHECKING:
-    from tamis.study.artifacts import Comparison, Panel
+    from tamis.results.records import Comparison, Panel
 
 _PER_FIGURE = 3  # predictions, a row each
 _AGREES = {
@@ -262,7 +262,7 @@ def provenance(placed: _Placed) -> list[Block]:
     rows = [
         (
             name,
-            results.study.path.name,
+            results.study.file,
             results.study.simulator.name,
             results.study.simulator.version,
             str(results.study.seed),

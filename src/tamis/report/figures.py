@@ -33,7 +33,7 @@ from tamis.space import Space
 from tamis.types import Array, Mask, Table
 
 if TYPE_CHECKING:
-    from tamis.study.artifacts import DesignRuns
+    from tamis.results.records import DesignRuns
 
 MAPPED = 4  # inputs whose pairs are mapped; six pairs fill two rows
 

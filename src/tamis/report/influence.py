@@ -41,7 +41,7 @@ from tamis.space import Space
 from tamis.types import Array, Table
 
 if TYPE_CHECKING:
-    from tamis.study.artifacts import Influence
+    from tamis.results.records import Influence
 
 Number = tuple["Influence", int]  # a record and a point of its abscissa
 Subset = tuple[int, ...]

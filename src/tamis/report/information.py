@@ -48,12 +48,12 @@ from tamis.report.tables import (
     unit_of,
     with_error,
 )
+from tamis.results.verdict import decisions, passing_errors
 from tamis.space import Space
-from tamis.study.verdict import decisions, passing_errors
 from tamis.types import Array, Table
 
 if TYPE_CHECKING:
-    from tamis.study.artifacts import Candidate, Panel
+    from tamis.results.records import Candidate, Panel
 
 _LISTED = 20  # rows of the ranking shown
 _NARROWED = 2  # parameters named in it

@@ -38,7 +38,7 @@ from tamis.types import Array, Table
 
 if TYPE_CHECKING:
     from tamis.inference.posterior import Posterior
-    from tamis.study.artifacts import Panel
+    from tamis.results.records import Panel
 
 Bounds = tuple[float, float]
 _PRIOR_LEVEL = 0.25  # height of a prior where every posterior has height 1

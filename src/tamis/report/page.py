@@ -49,7 +49,8 @@ from tamis.types import Table
 
 if TYPE_CHECKING:
     from tamis.inference.posterior import Posterior
-    from tamis.study.artifacts import DesignRuns, IdentifiedError, Panel, Results
+    from tamis.results.records import DesignRuns, Panel, Results
+    from tamis.results.study import IdentifiedError, StudyRecord
 
 _MODES = 4  # of an error, whose sizes are listed
 
@@ -57,9 +58,7 @@ _MODES = 4  # of an error, whose sizes are listed
 def write_report(results: Results, path: Path) -> None:
     """Write a study's report to one HTML file, with ``figures/`` and ``tables/`` beside it."""
     study = results.study
-    write_page(
-        path, SCREENS, results, title=study.title, subtitle=f"{study.path.name} · {study.simulator.name}"
-    )
+    write_page(path, SCREENS, results, title=study.title, subtitle=f"{study.file} · {study.simulator.name}")
 
 
 def verdict(results: Results) -> list[Block]:
@@ -135,7 +134,7 @@ def data_and_model(results: Results) -> list[Block]:
     if any(p.residual.size for p in panels):
         caption += " Below, residuals in units of the total standard deviation; the shaded strip is ±2."
     blocks = panel_pictures("data", panels, caption)
-    return [*blocks, _coverage_grid("data-coverage", panels), *_error_blocks(results.errors)]
+    return [*blocks, _coverage_grid("data-coverage", panels), *_error_blocks(results.study.errors)]
 
 
 def panel_pictures(name: str, panels: Sequence[Panel], caption: str) -> list[Block]:
@@ -223,7 +222,7 @@ def parameter_screen(results: Results) -> list[Block]:
     if posterior.space.dim > 1:
         blocks += [_pairs(posterior), _correlation_grid(posterior)]
     blocks += sources
-    rows = beside(results.study.path.stem, posterior, references)
+    rows = beside(results.study.stem, posterior, references)
     if rows:
         blocks += [Heading("Beside published figures"), reference_grid(rows)]
     return blocks
@@ -288,13 +287,12 @@ def _tint(r: float) -> str:
 def surrogate(results: Results) -> list[Block]:
     """Show how well the surrogate predicts runs that it did not see."""
     study = results.study
-    table = study.settings.surrogate
     return surrogates.surrogate_blocks(
         results.emulations or (),
         study.model_space,
         results.influences or (),
-        float(table.min_q2),
-        float(table.enrich.q2) if table.enrich else None,
+        study.surrogate.min_q2,
+        study.surrogate.goal,
     )
 
 
@@ -405,7 +403,7 @@ def provenance(results: Results) -> list[Block]:
     blocks.append(Heading("How to cite"))
     blocks += [Text(text) for text in citations(study)]
     blocks.append(Heading("The study"))
-    blocks.append(Code(study.path.name, study.text))
+    blocks.append(Code(study.file, study.text))
     blocks += [Code(name, text) for name, text in study.parents]
     return blocks
 
@@ -413,10 +411,10 @@ def provenance(results: Results) -> list[Block]:
 _SAID = ("stages", "result", "warnings")  # parts of the manifest that are shown elsewhere
 
 
-def citations(study: Any) -> list[str]:
+def citations(study: StudyRecord) -> list[str]:
     """Return what to cite: tamis itself, and the papers behind the simulator."""
     own = f"The tamis developers, tamis {__version__}: calibration of mechanical simulators."
-    return [own, *getattr(study.simulator, "references", ())]
+    return [own, *study.simulator.references]
 
 
 def _flatten(mapping: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:

@@ -43,12 +43,12 @@ from tamis.report.style import (
     superscript,
 )
 from tamis.report.tables import Cell, count, number, plain, position, record_title, unit_of
+from tamis.results.verdict import rank
 from tamis.space import Space
-from tamis.study.verdict import rank
 from tamis.types import Array, Mask, Table
 
 if TYPE_CHECKING:
-    from tamis.study.artifacts import Emulation, Influence
+    from tamis.results.records import Emulation, Influence
 
 DRAWN = 12  # observations of a kind that are drawn, the worst; tables and files hold all
 MAPPED = 3  # observations whose errors are mapped, and parameters of a map

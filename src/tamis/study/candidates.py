@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 from tamis.inference.information import expected_gain
+from tamis.results.records import Candidate, save_records
 from tamis.simulation import batched
-from tamis.study.artifacts import Candidate, save_records
-from tamis.study.build import Study
 from tamis.study.context import Context, load_posterior
+from tamis.study.definition import Study
 from tamis.study.emulation import load_surrogate, terms
 from tamis.study.layout import titled
 from tamis.study.parts import IDLE, with_idle

@@ -16,8 +16,8 @@ from tamis.runs.campaign import evaluate, points
 from tamis.runs.keys import read_keys
 from tamis.runs.pool import Executors
 from tamis.runs.store import Run, RunStore
-from tamis.study.build import Study
-from tamis.study.manifest import STAGES, Stage
+from tamis.study.definition import Study
+from tamis.study.table import NUMBERS, Stage
 from tamis.types import Array, Generator, Inputs, Progress
 
 
@@ -35,7 +35,7 @@ class Context:
 
     def rng(self, stage: Stage, *more: int) -> Generator:
         """Return the stage's own generator."""
-        return np.random.default_rng([self.study.seed, STAGES.index(stage), *more])
+        return np.random.default_rng([self.study.seed, NUMBERS[stage], *more])
 
     def evaluate(self, asked: Sequence[Inputs]) -> list[Run]:
         """Run the simulator where the store has no run yet."""

@@ -23,10 +23,10 @@ from tamis.experiment import Experiment
 from tamis.files import load_arrays, save_arrays
 from tamis.inference.likelihood import Emulated, Forward, Likelihood
 from tamis.inference.tmcmc import tmcmc
+from tamis.results.records import Emulation, save_records
 from tamis.runs.campaign import observe
-from tamis.study.artifacts import Emulation, Influence, load_records, save_records
-from tamis.study.build import Study
 from tamis.study.context import Context, design_points
+from tamis.study.definition import Study
 from tamis.study.layout import Block, layout, places
 from tamis.study.reader import applies, emulates_loglike, emulates_observables
 from tamis.study.series import Series
@@ -43,7 +43,6 @@ _CANDIDATES = 2048  # points among which the next are chosen
 _SKETCH = 512  # draws of the posterior in whose region they are chosen
 
 
-Labelled = TypeVar("Labelled", Emulation, Influence)
 Fitted = TypeVar("Fitted", bound=Surrogate)
 
 
@@ -295,21 +294,6 @@ def _records(study: Study, runs: Runs, model: Joined, growth: Array) -> list[Emu
             )
         )
     return answer
-
-
-def load_emulations(study: Study) -> tuple[Emulation, ...]:
-    """Read the records, judged by the file's threshold and under its labels, whatever these were at the fit."""
-    records = load_records(study.results / "emulation.npz", Emulation)
-    if not emulates_loglike(study.raw):
-        records = relabelled(study, records)
-    least = study.settings.surrogate.min_q2
-    return tuple(replace(r, poor=not r.judged or not r.q2 >= least) for r in records)
-
-
-def relabelled(study: Study, records: Sequence[Labelled]) -> tuple[Labelled, ...]:
-    """Return the records of all observations under the labels of the file, which make no stage stale."""
-    pairs = zip(records, blocks(study), strict=True)
-    return tuple(replace(record, label=block.label, ylabel=block.ylabel) for record, block in pairs)
 
 
 def _judged(model: Joined, block: Block) -> bool:

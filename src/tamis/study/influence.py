@@ -8,8 +8,7 @@ enough to have a batch door, are sampled. Regression reads the runs of the desig
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,12 +18,11 @@ from tamis.analysis.sensitivity import Intervals, bootstrap, regression, sampled
 from tamis.design import sobol
 from tamis.errors import SimulationError, StudyError, TamisWarning
 from tamis.inference.likelihood import means
+from tamis.results.records import Influence, save_records
 from tamis.simulation import batched
 from tamis.space import Space
-from tamis.study.artifacts import Emulation, Influence, load_records, save_records
-from tamis.study.build import Study
 from tamis.study.context import Context
-from tamis.study.emulation import Runs, blocks, design_runs, load_runs, load_surrogate, relabelled
+from tamis.study.emulation import Runs, blocks, design_runs, load_runs, load_surrogate
 from tamis.study.layout import size
 from tamis.study.schema import SensitivityTable
 from tamis.surrogates.joined import Joined, Part
@@ -32,7 +30,6 @@ from tamis.surrogates.pce import PCE, sobol_indices
 from tamis.surrogates.reduced import Reduced
 from tamis.types import Array, Event, Generator
 
-_USABLE = 0.5  # of the variance explained, below which indices of a surrogate tell nothing of the simulator
 _QUADRATURE = 2**14  # points by which the moments of the prior are integrated
 
 
@@ -95,46 +92,6 @@ def run_sensitivity(context: Context) -> None:
             )
         )
     save_records(study.results / "sensitivity.npz", records)
-
-
-def load_influences(study: Study) -> tuple[Influence, ...]:
-    """Read the records, under the labels of the file."""
-    return relabelled(study, load_records(study.results / "sensitivity.npz", Influence))
-
-
-def doubted(
-    study: Study, influences: tuple[Influence, ...], emulations: Sequence[Emulation]
-) -> tuple[Influence, ...]:
-    """Leave out the Sobol indices of a surrogate that explains less than half of the variance, and doubt poor ones.
-
-    They are the surrogate's own, to as many digits as one likes; what the simulator was asked for itself stays.
-    """
-    scores = {(e.series, e.label): e for e in emulations if e.poor}
-    needs = {name for e in study.experiments for name in study.forward(e).needs}
-    quick = batched(study.simulator, needs) is not None
-    answer = []
-    for record in influences:
-        e = scores.get((record.series, record.label))
-        if e is None or record.source.startswith("simulator"):
-            answer.append(record)
-            continue
-        name = f"{record.series}, {record.label}"
-        if e.judged and e.q2 >= _USABLE:
-            text = f"Sobol indices of {name} are rough: those of a surrogate that explains {e.q2:.2f} of the variance."
-            answer.append(replace(record, doubt=text))
-            continue
-        fault = (
-            f"is no better than the mean of the runs (Q2 {e.q2:.2f})"
-            if e.q2 <= 0
-            else f"has a Q2 of {e.q2:.2f}"
-        )
-        text = f"Sobol indices of {name} are left out: the surrogate {fault if e.judged else 'cannot be judged'}."
-        none = _nothing(len(record.x))
-        changes = dict(vars(none))
-        if not quick:
-            changes |= {"sampled_first": none.first, "sampled_total": none.total}
-        answer.append(replace(record, doubt=text, subsets=(), shares=np.empty((0, len(record.x))), **changes))
-    return tuple(answer)
 
 
 def _nothing(m: int) -> Intervals:

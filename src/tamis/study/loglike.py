@@ -16,9 +16,9 @@ from tamis.errors import TamisError, TamisWarning
 from tamis.files import load_arrays, save_arrays
 from tamis.inference.emulated import EmulatedLikelihood, fit_loglike, mct
 from tamis.inference.posterior import Posterior
-from tamis.study.artifacts import Emulation, save_records
-from tamis.study.build import Study
+from tamis.results.records import Emulation, save_records
 from tamis.study.context import Context
+from tamis.study.definition import Study
 from tamis.study.emulation import Enriched, Round, Runs, designed, enriched
 from tamis.study.layout import places
 from tamis.surrogates.kriging import Kriging

@@ -17,12 +17,12 @@ from tamis.experiment import Experiment, Observation
 from tamis.inference.likelihood import Forward
 from tamis.inference.posterior import Posterior
 from tamis.noise import Known, Sum
+from tamis.results.records import Panel
+from tamis.results.shapes import effective
 from tamis.simulation import batched
-from tamis.study.artifacts import Panel
-from tamis.study.build import Study
+from tamis.study.definition import Study
 from tamis.study.layout import layout
 from tamis.study.series import Series
-from tamis.study.shapes import effective
 from tamis.types import Array, Generator
 
 QUICK, SLOW = 1000, 200  # draws where a batch door or a surrogate answers, and where every draw is a run

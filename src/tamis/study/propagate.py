@@ -29,7 +29,7 @@ from tamis.analysis.propagation import (
 from tamis.errors import SimulationError, StudyError, TamisError, TamisWarning
 from tamis.inference.likelihood import answers, means, with_error
 from tamis.inference.posterior import Posterior
-from tamis.study.artifacts import Propagation, save_records
+from tamis.results.records import Propagation, save_records
 from tamis.study.context import Context, load_posterior
 from tamis.study.emulation import load_surrogate, terms
 from tamis.study.influence import prior_bounds, prior_moments

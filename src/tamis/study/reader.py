@@ -19,8 +19,9 @@ from typing import Any
 
 from tamis._version import __version__
 from tamis.errors import StudyError, nearest
+from tamis.results.manifest import current, read_manifest
 from tamis.sources import source_hash
-from tamis.study.manifest import STAGES, Stage, current, read_manifest
+from tamis.study.table import ARTIFACTS, STAGES, Stage
 
 _PACKAGE = Path(__file__).parent.parent
 _NUMBER = re.compile(r"[-+0-9.eE]+")
@@ -137,6 +138,8 @@ def stage_hashes(raw: Raw) -> dict[Stage, str]:
     files = _named_files(raw, calibrated)
     likely = (*common, model, *unknowns, calibrated, files)
     sampled = (*likely, raw.table("inference"), taken_apart(raw))
+    waiting = [_without(table, *aside) for table in open_tables(raw)]
+    hashes["synthetic"] = _digest(_core_code(), model, waiting, _named_files(raw, waiting))
     hashes["design"] = _digest(*common, feeds, correlation, raw.table("design"))
     hashes["runs"] = _digest(hashes["design"], model, imposed, taken_apart(raw), _named_files(raw, imposed))
     hashes["observables"] = _digest(hashes["runs"], seen, _named_files(raw, seen))
@@ -155,6 +158,19 @@ def stage_hashes(raw: Raw) -> dict[Stage, str]:
     last = (hashes["sensitivity"], hashes["propagation"], hashes["next"])
     hashes["report"] = _digest(*last, raw.text, raw.parents, _report_code())
     return hashes
+
+
+def open_tables(raw: Raw) -> list[dict[str, Any]]:
+    """Return the tests and predictions that need runs of their own first: numerical experiments, nominal errors."""
+    tables = (*raw.tables_of("experiment"), *raw.tables_of("predict"), *raw.tables_of("next"))
+    return [table for table in tables if "synthetic" in table or any(_nominal(table))]
+
+
+def _nominal(table: Mapping[str, Any]) -> Iterator[bool]:
+    for observe in table["observe"] if isinstance(table.get("observe"), list) else []:
+        noise = observe.get("noise", []) if isinstance(observe, dict) else []
+        for part in noise if isinstance(noise, list) else [noise]:
+            yield isinstance(part, dict) and part.get("nominal") is not None
 
 
 def taken_apart(raw: Raw) -> list[Any]:
@@ -330,7 +346,9 @@ def up_to_date(raw: Raw, upto: Stage = "report") -> dict[Stage, bool]:
     done = read_manifest(raw.results).get("stages", {})
     hashes = stage_hashes(raw)
     asked = [stage for stage in STAGES[: STAGES.index(upto) + 1] if applies(raw, stage)]
-    return {stage: current(raw.results, stage, done.get(stage, {}), hashes[stage]) for stage in asked}
+    return {
+        stage: current(raw.results, done.get(stage, {}), hashes[stage], ARTIFACTS[stage]) for stage in asked
+    }
 
 
 def applies(raw: Raw, stage: Stage) -> bool:
@@ -343,6 +361,7 @@ def applies(raw: Raw, stage: Stage) -> bool:
     designed = calibrated or any(emulates(raw, table) for table in tables)
     emulated = designed and surrogate_method(raw) != "none"
     return {
+        "synthetic": bool(open_tables(raw)),
         "surrogate": emulated,
         "sensitivity": (emulated and not emulates_loglike(raw)) or (designed and "sensitivity" in raw.tables),
         "posterior": calibrated,

@@ -17,13 +17,13 @@ import numpy as np
 from tamis.errors import SurrogateError, TamisError
 from tamis.files import load_arrays
 from tamis.inference.likelihood import Likelihood
+from tamis.results.records import Emulation
+from tamis.results.verdict import points, rank
 from tamis.runs.store import RunStore
 from tamis.simulation import batched
-from tamis.study.artifacts import Emulation
-from tamis.study.build import CALLS_A_POINT, Sampler, Study
+from tamis.study.definition import CALLS_A_POINT, Sampler, Study
 from tamis.study.panels import QUICK, SLOW
 from tamis.study.sampling import MOST_STORED
-from tamis.study.verdict import points, rank
 from tamis.surrogates.base import POINTS_PER_INPUT
 
 _AFFORDABLE = 4 * 3600.0  # seconds of one core for sampling the simulator itself
@@ -36,8 +36,8 @@ _FOLD = 20  # times the runs of now, beyond which a growth is not to be relied o
 _HALF = 0.5  # of the variance explained, below which another method helps as little as more runs
 
 
-def check_good_enough(study: Study, records: Sequence[Emulation]) -> None:
-    """Stop where the surrogate may not stand in for the simulator."""
+def check_good_enough(study: Study, records: Sequence[Emulation], help: str) -> None:
+    """Stop where the surrogate may not stand in for the simulator, saying what will help."""
     poor = sorted((record for record in records if record.poor), key=rank)
     if not poor:
         return
@@ -58,9 +58,7 @@ def check_good_enough(study: Study, records: Sequence[Emulation]) -> None:
             else "the surrogate is too poor"
         )
         fault = f"{head}: Q2 of {listed}{more}, below min_q2 = {table.min_q2:g}; worst at {at}"
-    text = (
-        f"{fault}. {remedy(study, records)} Go on all the same with --force; the report shows where it errs"
-    )
+    text = f"{fault}. {help} Go on all the same with --force; the report shows where it errs"
     raise SurrogateError(text)
 
 

@@ -18,8 +18,8 @@ from tamis.inference.posterior import Posterior
 from tamis.inference.tmcmc import tmcmc
 from tamis.runs.keys import read_keys
 from tamis.simulation import batched
-from tamis.study.build import Study
 from tamis.study.context import Context
+from tamis.study.definition import Study
 from tamis.study.emulation import calibrated, load_surrogate, terms
 from tamis.study.loglike import load_loglike
 from tamis.study.reader import applies, emulates_loglike

@@ -12,7 +12,7 @@ import shutil
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -25,34 +25,30 @@ from tamis.design import design
 from tamis.errors import SetAside, StudyError, SurrogateError, TamisError, TamisWarning
 from tamis.experiment import Experiment
 from tamis.files import load_arrays, save_arrays
+from tamis.results.gather import artifact_keys, gather, load_emulations, outcome, stored
+from tamis.results.manifest import contents, damaged, read_manifest, write_manifest
+from tamis.results.records import Emulation, Results, Worry, save_records
+from tamis.results.study import save_study
 from tamis.runs.campaign import check_repeatable, failures, observe
 from tamis.runs.keys import run_key
 from tamis.runs.pool import Executors, Workers
 from tamis.runs.store import Run, RunStore
 from tamis.study import emulation
-from tamis.study.artifacts import Results, Worry, save_records
-from tamis.study.build import Study
+from tamis.study.build import filled
 from tamis.study.candidates import run_next
 from tamis.study.context import Context, design_points, load_posterior, recorded
-from tamis.study.emulation import load_emulations, load_surrogate, terms
-from tamis.study.gathering import PER_PART, artifact_keys, outcome, results, stored
+from tamis.study.definition import Study
+from tamis.study.emulation import load_surrogate, terms
 from tamis.study.influence import run_sensitivity
 from tamis.study.loglike import run_loglike
-from tamis.study.manifest import (
-    ARTIFACTS,
-    STAGES,
-    Stage,
-    contents,
-    damaged,
-    read_manifest,
-    write_manifest,
-)
 from tamis.study.panels import series_panels
 from tamis.study.parts import IDLE, is_split, parts, with_idle
 from tamis.study.propagate import run_propagation
 from tamis.study.reader import applies, emulates_loglike, stage_hashes, up_to_date
-from tamis.study.remedy import check_good_enough
+from tamis.study.record import record
+from tamis.study.remedy import check_good_enough, remedy
 from tamis.study.sampling import run_posterior
+from tamis.study.table import ARTIFACTS, BESIDE, NUMBERS, PER_PART, STAGES, Stage
 from tamis.types import Array, Event, Inputs, Progress, silent
 
 
@@ -83,25 +79,33 @@ def _run(
     manifest = read_manifest(folder)
     hashes = stage_hashes(study.raw)
     current = up_to_date(study.raw, upto)
+    if current.get("synthetic") is not None:
+        there = current["synthetic"]
+        study = filled(study, load_arrays(folder / "synthetic.npz") if there else {})
+    save_study(folder, record(study))
     if upto == "next":
         current = {stage: good for stage, good in current.items() if stage not in _ASIDE}
     with RunStore(study.runs) as store, _kept(executor) as kept:
         context = Context(study, store, kept, progress, retry_failed, hashes)
         with warnings.catch_warnings(record=True) as early:
             warnings.simplefilter("always", TamisWarning)
-            if current.get("runs") and _lost(store, artifact_keys(study, "runs", "keys")):
+            if current.get("runs") and _lost(store, artifact_keys([folder], "runs", "keys")):
                 current["runs"] = False
             if current.get("surrogate"):
-                added = artifact_keys(study, "surrogate", "added")
+                added = artifact_keys([folder], "surrogate", "added")
                 if _lost(store, added) or (retry_failed and _any_failed(store, added)):
                     _reopen(study, manifest, current, "surrogate")
         if (
             retry_failed
             and current.get("posterior")
-            and _any_failed(store, artifact_keys(study, "sampled", "keys"))
+            and _any_failed(store, artifact_keys(folders(study), "sampled", "keys"))
         ):
             _reopen(study, manifest, current, "posterior")
         for stage, is_current in current.items():
+            if stage != "synthetic" and study.open:
+                study = filled(study, load_arrays(folder / "synthetic.npz"))
+                save_study(folder, record(study))
+                context = replace(context, study=study)
             if is_current and not (retry_failed and stage == "runs"):
                 continue
             if stage in _BUILT_ON and not force and applies(study.raw, "surrogate"):
@@ -122,7 +126,7 @@ def _run(
                     recorded(context, stage, WORK[stage])
             entry["seconds"] = round(time.perf_counter() - start, 3)
             entry["warnings"] = _heard([*early, *caught] if stage == "runs" else caught) + _mended(was)
-            entry["content"] = contents(folder, stage, entry.get("parts", {}))
+            entry["content"] = contents(folder, (*ARTIFACTS[stage], *BESIDE[stage]), entry.get("parts", {}))
             manifest = _provenance(manifest, study)
             manifest["stages"] = {**manifest.get("stages", {}), stage: entry}
             if (
@@ -210,7 +214,8 @@ def _named(progress: Progress, i: int, among: tuple[Study, ...]) -> Progress:
 def _stop_if_poor(study: Study, manifest: dict[str, Any]) -> None:
     """Write the report there is, which shows where the surrogate errs, and stop."""
     try:
-        check_good_enough(study, load_emulations(study))
+        found = load_emulations(study.results, record(study))
+        check_good_enough(study, found, _advice(study, manifest, found))
     except SurrogateError:
         write_report(results(study, manifest))
         raise
@@ -236,6 +241,62 @@ def _heard(caught: list[warnings.WarningMessage]) -> list[str]:
     return list(dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, TamisWarning)))
 
 
+def results(study: Study, manifest: dict[str, Any] | None = None) -> Results:
+    """Gather the artifacts that are up to date."""
+    fresh = [stage for stage, good in up_to_date(study.raw, "report").items() if good]
+    manifest = read_manifest(study.results) if manifest is None else manifest
+    mine = record(study)
+    if "surrogate" in fresh:
+        _advice(study, manifest, load_emulations(study.results, mine))
+    return gather(study.results, mine, fresh, manifest)
+
+
+def _advice(study: Study, manifest: dict[str, Any], found: Sequence[Emulation]) -> str:
+    """Say what will help a poor surrogate, and keep it: finding out may take running the simulator."""
+    entry = manifest["stages"]["surrogate"]
+    least = float(study.settings.surrogate.min_q2)
+    known = entry.get("remedy", {})
+    if known.get("min_q2") != least:
+        known = {"min_q2": least, "text": remedy(study, found)}
+        entry["remedy"] = known
+        write_manifest(study.results, manifest)
+    return str(known["text"])
+
+
+def folders(study: Study) -> list[Path]:
+    """Return the folder of the results and those of the parts of a split study."""
+    return list(dict.fromkeys((study.results, *(part.folder for part in parts(study)))))
+
+
+def completed(
+    study: Study,
+    *,
+    executor: Executors = 1,
+    progress: Progress | None = None,
+) -> Study:
+    """Return a study with the numbers of its numerical experiments and nominal runs, run where they are not there."""
+    if not study.open:
+        return study
+    run(study, "synthetic", executor=executor, progress=progress)
+    return filled(study, load_arrays(study.results / "synthetic.npz"))
+
+
+def run_synthetic(context: Context) -> None:
+    """Run what the data of the study themselves are made of: numerical experiments, and models of reference tests."""
+    study = context.study
+    runs = context.evaluate([place.inputs for place in study.open])
+    found = {}
+    for place, run in zip(study.open, runs, strict=True):
+        where = f"{study.path.name}: {place.field}"
+        if run.status != "done":
+            raise StudyError(f"{where}: {place.what} {run.status}: {run.error}")
+        numbers = np.asarray(place.observable(context.store.outputs(run.key)), dtype=float)
+        if numbers.shape != (place.size,):
+            raise StudyError(f"{where}: {place.what} gives {numbers.size} numbers, {place.size} are expected")
+        found[place.name] = numbers
+    save_arrays(study.results / "synthetic.npz", found)
+
+
 def run_design(context: Context) -> None:
     """Choose the points at which the simulator is run to see what the prior implies."""
     study = context.study
@@ -249,7 +310,7 @@ def run_design(context: Context) -> None:
 
 
 def _unit_points(study: Study) -> Array:
-    rng = np.random.default_rng([study.seed, STAGES.index("design")])
+    rng = np.random.default_rng([study.seed, NUMBERS["design"]])
     return design(study.settings.design, study.settings.n_design, study.model_space.dim, rng)
 
 
@@ -337,7 +398,7 @@ def _reopen(study: Study, manifest: dict[str, Any], current: dict[Stage, bool], 
         if stage in current:
             current[stage] = False
     manifest.pop("begun", None)
-    for folder in {study.results, *(part.folder for part in parts(study))}:
+    for folder in folders(study):
         for passing in (*folder.glob("checkpoint-*.npz"), *folder.glob("sampled-*.txt")):
             passing.unlink()
 
@@ -386,6 +447,7 @@ def run_surrogate(context: Context) -> None:
 
 
 WORK: dict[Stage, Callable[[Context], None]] = {
+    "synthetic": run_synthetic,
     "design": run_design,
     "runs": run_runs,
     "observables": run_observables,

@@ -9,10 +9,10 @@ import numpy as np
 from tamis.errors import without_figures
 from tamis.inference import scores
 from tamis.inference.posterior import Posterior
+from tamis.results.records import DesignRuns, Emulation, Panel, Propagation, Worry
+from tamis.results.shapes import listed, modes, several, together
+from tamis.results.verdict import points, shortfall, uncounted
 from tamis.runs.store import Run, failure_groups, reason
-from tamis.study.artifacts import DesignRuns, Emulation, Panel, Propagation, Worry
-from tamis.study.shapes import listed, modes, several, together
-from tamis.study.verdict import points, shortfall, uncounted
 from tamis.types import Array
 
 _EDGE = 0.02  # the outermost part of the prior at each end ...

@@ -10,38 +10,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
-Stage = Literal[
-    "design",
-    "runs",
-    "observables",
-    "surrogate",
-    "sensitivity",
-    "posterior",
-    "prediction",
-    "propagation",
-    "next",
-    "report",
-]
-STAGES: tuple[Stage, ...] = get_args(Stage)
-ARTIFACTS: dict[Stage, tuple[str, ...]] = {
-    "design": ("design.npz",),
-    "runs": ("runs.npz",),
-    "observables": ("observables.npz",),
-    "surrogate": ("surrogate.npz", "emulation.npz"),
-    "sensitivity": ("sensitivity.npz",),
-    "posterior": ("posterior.npz",),
-    "prediction": ("prediction.npz",),
-    "propagation": ("propagation.npz",),
-    "next": ("next.npz",),
-    "report": ("report.html",),
-}
 _FILE = "manifest.json"
-_ASIDE = ("sampled.npz", *(f"{stage}-runs.npz" for stage in STAGES))  # keys of runs, beside an artifact
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
@@ -71,21 +45,21 @@ def _checksum(manifest: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(manifest).encode()).hexdigest()[:16]
 
 
-def contents(folder: Path, stage: Stage, parts: Mapping[str, Any]) -> dict[str, str]:
-    """Hash what a stage has left, that of every part of a split study included."""
-    return {
-        name: _content(folder / name) for name in _left(folder, stage, parts) if (folder / name).is_file()
-    }
+def contents(folder: Path, names: Sequence[str], parts: Mapping[str, Any]) -> dict[str, str]:
+    """Hash those of the files called so that are there, in every part of a split study too."""
+    below = ("", *(f"{part['folder']}/" for part in parts.values()))
+    left = [f"{part}{name}" for name in names for part in below]
+    return {name: _content(folder / name) for name in left if (folder / name).is_file()}
 
 
-def current(folder: Path, stage: Stage, entry: Mapping[str, Any], depends: str) -> bool:
+def current(folder: Path, entry: Mapping[str, Any], depends: str, artifacts: Sequence[str] = ()) -> bool:
     """Say whether a stage was done with what it depends on now, and its artifacts are there, as they were written."""
     parts = entry.get("parts", {})
     if entry.get("hash") != depends or not isinstance(parts, dict):  # a list in former manifests
         return False
-    folders = [folder, *(folder / part["folder"] for part in parts.values())]
-    there = all((one / name).is_file() for one in folders for name in ARTIFACTS[stage])
-    return there and not damaged(folder, entry)
+    folders = ("", *(f"{part['folder']}/" for part in parts.values()))
+    names = [f"{one}{name}" for one in folders for name in artifacts] or entry.get("content", {})
+    return all((folder / name).is_file() for name in names) and not damaged(folder, entry)
 
 
 def damaged(folder: Path, entry: Mapping[str, Any]) -> list[str]:
@@ -96,15 +70,6 @@ def damaged(folder: Path, entry: Mapping[str, Any]) -> list[str]:
     return [
         name for name, said in known.items() if (folder / name).is_file() and _content(folder / name) != said
     ]
-
-
-def _left(folder: Path, stage: Stage, parts: Mapping[str, Any]) -> Iterator[str]:
-    beside = [
-        name for name in _ASIDE if name.startswith(stage) or (stage == "posterior" and name == "sampled.npz")
-    ]
-    for name in (*ARTIFACTS[stage], *beside):
-        yield name
-        yield from (f"{part['folder']}/{name}" for part in parts.values())
 
 
 def _content(path: Path) -> str:

@@ -9,17 +9,15 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
 from tamis.files import load_arrays, save_arrays
 from tamis.inference.posterior import Posterior
+from tamis.results.study import StudyRecord, tuples
 from tamis.runs.store import Run
 from tamis.types import Array, Table
-
-if TYPE_CHECKING:
-    from tamis.study.build import Study
 
 Record = TypeVar("Record")
 
@@ -127,6 +125,9 @@ class Influence:
     doubt: str = ""  # why Sobol indices are left out or rough, where they are; judged on reading
 
 
+Labelled = TypeVar("Labelled", Emulation, Influence)
+
+
 @dataclass(frozen=True)
 class Propagation:
     """What the uncertain parameters make of one predicted number."""
@@ -169,18 +170,6 @@ class Candidate:
     at_least: bool = False  # the gain is a lower bound
 
 
-@dataclass(frozen=True)
-class IdentifiedError:
-    """An error found from reference tests, each size a root mean square over the measurements of one test."""
-
-    series: str
-    label: str
-    unit: str
-    mean: float  # of the mean error
-    modes: tuple[float, ...]  # standard deviation due to each mode, the largest first
-    residual: float  # standard deviation outside the modes; zero where that counts for nothing
-
-
 def save_records(path: Path, records: Sequence[Any]) -> None:
     """Write records to one ``.npz``: arrays by index, words and numbers as JSON."""
     arrays: dict[str, Any] = {}
@@ -196,15 +185,11 @@ def load_records(path: Path, kind: type[Record]) -> tuple[Record, ...]:
     """Read what `save_records` wrote."""
     arrays = load_arrays(path)
     words = json.loads(str(arrays.pop("words")))
-    mine: list[dict[str, Any]] = [{k: _tuples(v) for k, v in w.items()} for w in words]
+    mine: list[dict[str, Any]] = [{k: tuples(v) for k, v in w.items()} for w in words]
     for key, array in arrays.items():
         index, name = key.split(".", 1)
         mine[int(index)][name] = array
     return tuple(kind(**values) for values in mine)
-
-
-def _tuples(value: Any) -> Any:
-    return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
 @dataclass(frozen=True)
@@ -221,16 +206,6 @@ class Worry:
 
 
 @dataclass(frozen=True)
-class Reference:
-    """Published or exact figures to be shown beside ours."""
-
-    source: str
-    log_evidence: float | None = None
-    mean: Mapping[str, float] = field(default_factory=dict)
-    cov: Mapping[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class DesignRuns:
     """The campaign: design points, and the run of each point at each experiment."""
 
@@ -244,7 +219,7 @@ class DesignRuns:
 class Results:
     """Everything a study has computed so far; None where a stage has not run."""
 
-    study: Study
+    study: StudyRecord
     folder: Path
     design: DesignRuns | None
     sampled: tuple[Run, ...]  # what sampling asked the simulator for; none through a batch door
@@ -258,7 +233,6 @@ class Results:
     verdict: str
     manifest: Mapping[str, Any]
     parts: tuple[Results, ...] = ()  # of a split study, one for each part of its data
-    errors: tuple[IdentifiedError, ...] = ()  # found from reference tests, where there are any
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from tamis.inference.posterior import Posterior
-from tamis.study.artifacts import Emulation, Panel, Results, Worry
-from tamis.study.shapes import digits, span
+from tamis.results.records import Emulation, Panel, Results, Worry
+from tamis.results.shapes import digits, span
 from tamis.types import Array
 
 _LIMITS = 5  # told one by one
