@@ -78,7 +78,7 @@ _WHERE = {
     "tamis.inference.error_model": ("identify",),
     "tamis.inference.information": ("Gain", "expected_gain"),
     "tamis.inference.calibration": ("check_sampler",),
-    "tamis.inference.selection": ("compare",),
+    "tamis.inference.compare": ("compare",),
     "tamis.analysis.prediction": ("Predictive", "predict", "mix"),
     "tamis.analysis.propagation": ("monte_carlo", "fosm", "response_surface", "fit_laws"),
     "tamis.study.api": ("Study",),

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
+from tamis.inference.compare import compare
 from tamis.inference.posterior import Posterior
-from tamis.inference.selection import compare
 from tamis.marginals import lognormal, uniform
 from tamis.results.records import (
     Comparison,

@@ -7,7 +7,8 @@ import pytest
 
 from tamis import Study
 from tamis.errors import StudyError
-from tamis.study.reader import read, up_to_date
+from tamis.study.reader import read
+from tamis.study.stages.table import up_to_date
 from tests.study.beam import edit, few_draws, split, write
 
 

@@ -11,7 +11,8 @@ from tamis.errors import StudyError, TamisError
 from tamis.report.page import write_report
 from tamis.results.gather import load_results
 from tamis.results.study import load_study, save_study
-from tamis.study.reader import read, up_to_date
+from tamis.study.reader import read
+from tamis.study.stages.table import up_to_date
 from tests.study.beam import edit, few_draws, split, write
 
 SYNTHETIC = """[[experiment]]

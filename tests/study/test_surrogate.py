@@ -17,8 +17,9 @@ from tamis.cli.main import main
 from tamis.errors import SurrogateError
 from tamis.inference.tmcmc import tmcmc
 from tamis.runs.store import RunStore
-from tamis.study.emulation import load_surrogate
-from tamis.study.reader import read, up_to_date
+from tamis.study.context import load_surrogate
+from tamis.study.reader import read
+from tamis.study.stages.table import up_to_date
 from tests.shelf import spots
 
 MODEL = """

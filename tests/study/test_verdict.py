@@ -23,7 +23,7 @@ from tamis.results.verdict import Probability, decisions, verdict
 from tamis.results.worries import worries
 from tamis.space import Parameter, Space
 from tamis.study import remedy
-from tamis.study.panels import make_panel
+from tamis.study.stages.prediction import make_panel
 from tests.report import samples
 from tests.study import beam
 
@@ -314,7 +314,7 @@ def test_what_cannot_be_judged_has_no_number_and_stops_the_study(chirp, monkeypa
 
 def test_what_the_fit_cannot_judge_reaches_the_record(chirp, monkeypatch):
     """The score of the surrogate says so; the record, the news and the outcome have no number then."""
-    from tamis.study import emulation as stage
+    from tamis.study.stages import surrogate as stage
 
     (chirp / "study.toml").write_text(STUDY.replace("n = 32", "n = 12"))
     fit = stage.fit_reduced

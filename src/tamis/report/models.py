@@ -12,8 +12,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from tamis.report import density
-from tamis.report.bands import add_legend, draw_panel, panel_limits, panel_note
 from tamis.report.parameters import prior_curve
+from tamis.report.prediction import add_legend, draw_panel, panel_limits, panel_note
 from tamis.report.style import (
     INK,
     MODELS,

@@ -257,7 +257,7 @@ class Comparison:
 
     names: tuple[str, ...]
     results: tuple[Results, ...]
-    table: Table  # columns of `tamis.inference.selection.compare`
+    table: Table  # columns of `tamis.inference.compare.compare`
     factors: Array  # (k, k) log Bayes factors, row against column
     nested: tuple[NestedCheck, ...]
     panels: tuple[Panel, ...]  # predictions mixed by the models' probabilities

@@ -7,11 +7,11 @@ from pathlib import Path
 from tamis.results.records import Results
 from tamis.results.study import StudyRecord
 from tamis.runs.pool import Executors
-from tamis.study import definition, stages
+from tamis.study import definition
 from tamis.study.build import build
 from tamis.study.reader import read
 from tamis.study.record import record
-from tamis.study.table import Stage
+from tamis.study.run import run
 from tamis.types import Progress
 
 
@@ -25,14 +25,14 @@ class Study(definition.Study):
 
     def run(
         self,
-        upto: Stage = "report",
+        upto: str = "report",
         *,
         executor: Executors = 1,
         progress: Progress | None = None,
         force: bool = False,
     ) -> Results:
         """Bring every stage up to ``upto`` up to date; ``force`` goes on with a surrogate that is too poor."""
-        return stages.run(self, upto, executor=executor, progress=progress, force=force)
+        return run(self, upto, executor=executor, progress=progress, force=force)
 
     def record(self) -> StudyRecord:
         """Return what a reader of the results must know of the study."""

@@ -23,9 +23,10 @@ from tamis.simulation import Simulator, batched, described, find
 from tamis.space import Parameter, Space
 from tamis.study.definition import Sampler, Settings, Study
 from tamis.study.places import Places
-from tamis.study.reader import Raw, up_to_date
+from tamis.study.reader import Raw
 from tamis.study.schema import ParameterTable, SensitivityTable, StudyFile, validate
 from tamis.study.series import Builder, Series
+from tamis.study.stages.table import up_to_date
 from tamis.types import Array, Inputs
 
 _FEWEST_RUNS = 3  # to which a surrogate is fitted

@@ -16,18 +16,18 @@ import numpy as np
 from tamis.analysis.prediction import Predictive, mix
 from tamis.errors import StudyError
 from tamis.files import replacing
+from tamis.inference.compare import compare, nested_check
 from tamis.inference.posterior import Posterior
-from tamis.inference.selection import compare, nested_check
 from tamis.results.records import Comparison, NestedCheck, Panel, Results, Worry, save_records
 from tamis.runs.pool import Executors
 from tamis.space import Space
 from tamis.study.build import build
 from tamis.study.definition import Study
-from tamis.study.panels import make_panel
 from tamis.study.parts import is_split
-from tamis.study.reader import Raw, comparison_folder, comparison_hash, study_names
-from tamis.study.stages import completed, run
-from tamis.study.table import NUMBERS
+from tamis.study.reader import Raw, study_names
+from tamis.study.run import completed, run
+from tamis.study.stages.prediction import make_panel
+from tamis.study.stages.table import COMPARE, comparison_folder, comparison_hash
 from tamis.types import Progress
 
 
@@ -65,7 +65,7 @@ def compare_studies(
     table = compare(posteriors)
     evidence = np.array(table.column("log evidence"))
     nested = _nested(stems, studies, list(posteriors.values()))
-    rng = np.random.default_rng([studies[0].seed, NUMBERS["compare"]])
+    rng = np.random.default_rng([studies[0].seed, COMPARE])
     panels = _mixed(results, table.column("probability"), rng)
     folder = comparison_folder(raws)
     comparison = Comparison(
@@ -80,7 +80,7 @@ def compare_studies(
     )
     folder.mkdir(parents=True, exist_ok=True)
     save_records(folder / "prediction.npz", panels)
-    from tamis.report.comparison import write_comparison
+    from tamis.report.compare import write_comparison
 
     write_comparison(comparison, folder / "report.html")
     record = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +13,7 @@ from tamis.inference.likelihood import Direct
 from tamis.results.study import Reference
 from tamis.runs.pool import Executors
 from tamis.runs.store import RunStore
-from tamis.simulation import Simulator
+from tamis.simulation import Simulator, batched
 from tamis.space import Space
 from tamis.study.places import Place
 from tamis.study.reader import Raw
@@ -104,6 +105,16 @@ class Study:
     def runs(self) -> Path:
         """Folder of the run store, shared by all studies of the directory."""
         return self.path.parent / "runs"
+
+    def batched(self, experiments: Iterable[Experiment]) -> bool:
+        """Say whether the simulator answers whole batches of points with all that these experiments observe."""
+        needs = {name for e in experiments for o in e.observations for name in o.observable.needs}
+        return batched(self.simulator, needs) is not None
+
+    @property
+    def calibrated(self) -> list[Experiment]:
+        """The tests that it is calibrated with."""
+        return [e for s in self.series if s.use == "calibrate" for e in s.experiments]
 
     def forward(
         self,

@@ -18,12 +18,11 @@ from tamis.results.study import (
     StudyRecord,
     SurrogateRecord,
 )
-from tamis.simulation import batched
 from tamis.study.definition import Study
 from tamis.study.layout import layout
 from tamis.study.parts import is_split, parts
-from tamis.study.reader import applies, stage_hashes
 from tamis.study.series import Series
+from tamis.study.stages.table import applies, stage_hashes
 
 
 def record(study: Study) -> StudyRecord:
@@ -59,9 +58,8 @@ def record(study: Study) -> StudyRecord:
 
 def _simulator(study: Study) -> SimulatorRecord:
     simulator = study.simulator
-    needs = {name for e in study.experiments for name in study.forward(e).needs}
     doc, references = getattr(simulator, "doc", ""), getattr(simulator, "references", ())
-    quick = batched(simulator, needs) is not None
+    quick = study.batched(study.experiments)
     return SimulatorRecord(simulator.name, simulator.version, doc, tuple(references), quick)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,13 +19,16 @@ from tamis.inference.mode import polish
 from tamis.inference.posterior import Posterior
 from tamis.inference.tmcmc import tmcmc
 from tamis.runs.keys import read_keys
-from tamis.simulation import batched
-from tamis.study.context import Context
+from tamis.study.context import Context, load_surrogate
 from tamis.study.definition import Study
-from tamis.study.emulation import calibrated, load_surrogate, terms
-from tamis.study.loglike import load_loglike
-from tamis.study.reader import applies, emulates_loglike
+from tamis.study.parts import parts
+from tamis.study.reader import emulates_loglike
+from tamis.study.stages.loglike import load_loglike
+from tamis.study.stages.surrogate import calibrated
+from tamis.study.stages.table import applies
 
+FIRST_TIMED, MOST_TIMED = 4, 1024  # points of the first batch timed and of the last
+_TIMED = 0.2  # seconds of a batch from which its time is that of its points
 MOST_STORED = 100_000  # runs that sampling a simulator without a batch door may leave in the store
 
 
@@ -31,9 +36,8 @@ def stored_runs(study: Study) -> int | None:
     """Return about how many runs sampling will store; None where a surrogate or a batch door answers instead."""
     if applies(study.raw, "surrogate"):
         return None
-    tests = [e for s in study.series if s.use == "calibrate" for e in s.experiments]
-    needs = {name for e in tests for name in study.forward(e).needs}
-    return None if batched(study.simulator, needs) else study.settings.sampler.calls * len(tests)
+    tests = study.calibrated
+    return None if study.batched(tests) else study.settings.sampler.calls * len(tests)
 
 
 def check_affordable(study: Study) -> None:
@@ -47,7 +51,51 @@ def check_affordable(study: Study) -> None:
         )
 
 
-def run_posterior(context: Context) -> None:
+def likelihood_seconds(study: Study) -> float:
+    """Time the likelihood of a point by the simulator's batch door, in batches that grow until they last."""
+    likelihood = Likelihood(study.space, tuple((e, study.forward(e)) for e in study.calibrated))
+    x = study.space.sample(MOST_TIMED, np.random.default_rng(0))
+    rows = FIRST_TIMED
+    likelihood(x[:rows])
+    while True:
+        start = time.perf_counter()
+        likelihood(x[:rows])
+        spent = time.perf_counter() - start
+        if spent > _TIMED or rows >= len(x):
+            return spent / rows
+        rows *= 4
+
+
+def cost(study: Study, seconds: float, duration: Callable[[float], str]) -> Iterator[str]:
+    """Say how many runs or likelihoods sampling takes, and how long."""
+    sampler, each_part = study.settings.sampler, parts(study)
+    split = len(each_part) > 1
+    for_each = f", for each of {len(each_part)} parts of the data" if split else ""
+    stores = [stored_runs(part) for part in each_part]
+    if applies(study.raw, "surrogate"):
+        table = study.settings.surrogate
+        what = f"a surrogate ({table.method})" + (
+            " of the log-likelihood" if table.target == "loglike" else ""
+        )
+        yield f"posterior: {sampler.described} of {what}, which needs no runs{for_each}"
+    elif None not in stores:
+        for part in each_part:
+            check_affordable(part)
+        most = sum(n for n in stores if n is not None)
+        in_all = f", for all {len(each_part)} parts of the data together" if split else ""
+        yield (
+            f"posterior: about {most // 2:,} to {most:,} runs, every one stored: "
+            f"{duration(most // 2 * seconds)} to {duration(most * seconds)} on one core{in_all}"
+        )
+    else:
+        calls, each = sampler.calls, likelihood_seconds(study)
+        yield (
+            f"posterior: {sampler.described}, about {calls:,} likelihoods of {duration(each)}: "
+            f"{duration(calls * each)}{for_each}"
+        )
+
+
+def run(context: Context) -> None:
     """Sample the posterior; interrupted, it goes on from its checkpoint."""
     study = context.study
     check_affordable(study)
@@ -81,7 +129,7 @@ def _likelihood(context: Context, asked: Path) -> Likelihood | EmulatedLikelihoo
     whole = load_surrogate(study)
     model = None if whole is None else whole.only(calibrated(study))
     tests = [series for series in study.series if series.use == "calibrate"]
-    found = [term for series in tests for term in terms(context, series, model, record=asked)]
+    found = [term for series in tests for term in context.terms(series, model, record=asked)]
     return Likelihood(study.space, tuple(found))
 
 

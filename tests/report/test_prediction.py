@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from tamis.report import bands
+from tamis.report import prediction as bands
 from tamis.report.style import DATA, HELD_OUT, PARAMETERS, POSTERIOR, PRIOR_FILL, TOTAL
 from tests.report import samples
 

@@ -6,7 +6,7 @@ Predictions of every series, and how the measurements sit in them.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,19 +14,63 @@ import numpy as np
 from tamis.analysis.prediction import Predictive, predict_series
 from tamis.errors import TamisError
 from tamis.experiment import Experiment, Observation
+from tamis.files import load_arrays
 from tamis.inference.likelihood import Forward
 from tamis.inference.posterior import Posterior
 from tamis.noise import Known, Sum
-from tamis.results.records import Panel
+from tamis.results.records import Panel, save_records
 from tamis.results.shapes import effective
-from tamis.simulation import batched
+from tamis.study.context import Context, load_posterior, load_surrogate
 from tamis.study.definition import Study
 from tamis.study.layout import layout
+from tamis.study.parts import IDLE, with_idle
 from tamis.study.series import Series
-from tamis.types import Array, Generator
+from tamis.study.stages.table import applies
+from tamis.types import Array, Event, Generator
 
 QUICK, SLOW = 1000, 200  # draws where a batch door or a surrogate answers, and where every draw is a run
 _ENOUGH = 8  # measurements along an abscissa before an autocorrelation says anything
+
+
+def run(context: Context) -> None:
+    """Predict every test, calibrated or held out, and every condition nobody measured."""
+    study = context.study
+    posterior = load_posterior(study)
+    if posterior is not None:
+        posterior = with_idle(study, posterior, context.rng("prediction", IDLE))
+    designed = applies(study.raw, "observables")
+    observed = load_arrays(study.results / "observables.npz") if designed else {}
+    model = load_surrogate(study)
+    panels = []
+    index = 0
+    for k, series in enumerate(study.series):
+        if series.use == "next":
+            continue
+        context.progress(Event("prediction", k, len(study.series), {"series": series.name}))
+        prior: list[Array] = []
+        if series.designed and observed:
+            prior = [observed[f"{index + i}.y"] for i in range(len(series.experiments))]
+            index += len(series.experiments)
+        rng = context.rng("prediction", k)
+        panels += series_panels(study, series, posterior, prior, context.terms(series, model, vary=True), rng)
+    context.progress(Event("prediction", len(study.series), len(study.series)))
+    save_records(study.folder / "prediction.npz", panels)
+
+
+def by_runs(study: Study, *uses: str) -> Iterator[tuple[Series, str]]:
+    """Return the series of these uses for which every answer is a run, with the advice that there is."""
+    there = study.settings.surrogate.method != "none"
+    hint = "; emulate = true asks the surrogate instead" if there else ""
+    for series in study.series:
+        if series.use in uses and not (series.emulate or study.batched(series.experiments)):
+            yield series, hint
+
+
+def cost(study: Study, seconds: float, duration: Callable[[float], str]) -> Iterator[str]:
+    """Say how many runs predictions ask for."""
+    for series, hint in by_runs(study, "calibrate", "validate", "predict"):
+        n = (series.draws or SLOW) * len(series.experiments)
+        yield f"prediction of {series.name}: {n} runs, about {duration(n * seconds)} on one core{hint}"
 
 
 def series_panels(
@@ -41,8 +85,7 @@ def series_panels(
 
     ``prior`` holds the design's observables, ``terms`` the model that answers for each experiment.
     """
-    needs = {name for e in series.experiments for name in study.forward(e).needs}
-    quick = series.emulate or batched(study.simulator, needs)
+    quick = series.emulate or study.batched(series.experiments)
     n = series.draws or (QUICK if quick else SLOW)
     draws, share, worth = None, 1.0, math.nan
     if posterior is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,21 +30,21 @@ from tamis.errors import SimulationError, StudyError, TamisError, TamisWarning
 from tamis.inference.likelihood import answers, means, with_error
 from tamis.inference.posterior import Posterior
 from tamis.results.records import Propagation, save_records
-from tamis.study.context import Context, load_posterior
-from tamis.study.emulation import load_surrogate, terms
-from tamis.study.influence import prior_bounds, prior_moments
+from tamis.study.context import Context, load_posterior, load_surrogate
+from tamis.study.definition import Study
 from tamis.study.layout import Block, layout
-from tamis.study.panels import condition
 from tamis.study.parts import IDLE, with_idle
 from tamis.study.schema import PropagateTable
 from tamis.study.series import Series
+from tamis.study.stages.prediction import by_runs, condition
+from tamis.study.stages.sensitivity import prior_bounds, prior_moments
 from tamis.surrogates.joined import Joined
 from tamis.types import Array, Generator
 
 _NO_SURFACE: Array = np.empty((0, 2))
 
 
-def run_propagation(context: Context) -> None:
+def run(context: Context) -> None:
     """Leave one record for each predicted number."""
     study = context.study
     posterior, model = load_posterior(study), load_surrogate(study)
@@ -56,6 +56,15 @@ def run_propagation(context: Context) -> None:
         if series.use == "predict" and numbers:
             records += _propagate(context, series, numbers, model, posterior, k)
     save_records(study.folder / "propagation.npz", records)
+
+
+def cost(study: Study, seconds: float, duration: Callable[[float], str]) -> Iterator[str]:
+    """Say how many runs propagation may ask for."""
+    table = study.settings.propagate
+    assert table is not None
+    for series, hint in by_runs(study, "predict"):
+        n = (table.most + (2 * study.model_space.dim + 1) * table.fosm) * len(series.experiments)
+        yield f"propagation of {series.name}: up to {n} runs, {duration(n * seconds)} on one core{hint}"
 
 
 def _propagate(
@@ -70,7 +79,7 @@ def _propagate(
     table = study.settings.propagate
     assert table is not None
     space = study.space if posterior is None else posterior.space
-    forwards = [forward for _, forward in terms(context, series, model, vary=True)]
+    forwards = [forward for _, forward in context.terms(series, model, vary=True)]
     columns = np.concatenate([block.columns for block in numbers])
     rows, effective = None, math.inf
     if posterior is not None:
@@ -129,7 +138,7 @@ def _fosm(
     if study.settings.propagate is None or not study.settings.propagate.fosm:
         return None
     space = study.model_space
-    forwards = [forward for _, forward in terms(context, series, model)]
+    forwards = [forward for _, forward in context.terms(series, model)]
     try:
         mean, covariance = prior_moments(space) if rows is None else _moments(rows)
         broken = fosm_conditions(space, mean, covariance, prior=rows is None)

@@ -17,10 +17,10 @@ from tamis.files import load_arrays, save_arrays
 from tamis.inference.emulated import EmulatedLikelihood, fit_loglike, mct
 from tamis.inference.posterior import Posterior
 from tamis.results.records import Emulation, save_records
-from tamis.study.context import Context
+from tamis.study.context import Context, designed
 from tamis.study.definition import Study
-from tamis.study.emulation import Enriched, Round, Runs, designed, enriched
 from tamis.study.layout import places
+from tamis.study.stages.enrichment import Enriched, Round, Runs, enriched
 from tamis.surrogates.kriging import Kriging
 from tamis.types import Array, Event, Gauss
 

@@ -10,7 +10,7 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from tamis.report import surrogates
+from tamis.report import surrogate as surrogates
 from tamis.report.blocks import Grid, Picture, Text
 from tamis.report.style import FAILURE, HELD_OUT
 from tests.report import samples

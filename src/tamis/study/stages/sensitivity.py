@@ -8,6 +8,7 @@ enough to have a batch door, are sampled. Regression reads the runs of the desig
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,12 +20,13 @@ from tamis.design import sobol
 from tamis.errors import SimulationError, StudyError, TamisWarning
 from tamis.inference.likelihood import means
 from tamis.results.records import Influence, save_records
-from tamis.simulation import batched
 from tamis.space import Space
-from tamis.study.context import Context
-from tamis.study.emulation import Runs, blocks, design_runs, load_runs, load_surrogate
+from tamis.study.context import Context, load_surrogate
+from tamis.study.definition import Study
 from tamis.study.layout import size
 from tamis.study.schema import SensitivityTable
+from tamis.study.stages.enrichment import Runs, design_runs, load_runs
+from tamis.study.stages.surrogate import blocks
 from tamis.surrogates.joined import Joined, Part
 from tamis.surrogates.pce import PCE, sobol_indices
 from tamis.surrogates.reduced import Reduced
@@ -43,7 +45,7 @@ class _Shares:
     sources: tuple[str, ...]  # of each number
 
 
-def run_sensitivity(context: Context) -> None:
+def run(context: Context) -> None:
     """Leave one record an observation."""
     study = context.study
     methods = study.settings.sensitivity.methods
@@ -92,6 +94,13 @@ def run_sensitivity(context: Context) -> None:
             )
         )
     save_records(study.results / "sensitivity.npz", records)
+
+
+def cost(study: Study, seconds: float, duration: Callable[[float], str]) -> Iterator[str]:
+    """Say how many runs FOSM asks for."""
+    if "fosm" in study.settings.sensitivity.methods:
+        n = (2 * study.model_space.dim + 1) * len(study.experiments)
+        yield f"sensitivity by FOSM: {n} runs, about {duration(n * seconds)} on one core"
 
 
 def _nothing(m: int) -> Intervals:
@@ -158,8 +167,7 @@ def _sampled(context: Context, model: Joined | None, rng: Generator) -> tuple[In
     study = context.study
     space, n = study.model_space, study.settings.sensitivity.n
     forwards = [study.forward(e) for e in study.experiments]
-    needs = {name for forward in forwards for name in forward.needs}
-    if batched(study.simulator, needs):
+    if study.batched(study.experiments):
         found = sampled(lambda u: means(space, forwards, space.from_unit(u)), space.dim, n=n, rng=rng)
         return found, "simulator, by sampling"
     assert model is not None  # otherwise the study was refused when it was built

@@ -9,7 +9,7 @@ import pytest
 
 from tamis.inference.posterior import Posterior
 from tamis.report.blocks import Facts, Grid, Picture
-from tamis.report.sampling import rank_curves, sampler_blocks, strip, worst_mixed
+from tamis.report.posterior import rank_curves, sampler_blocks, strip, worst_mixed
 from tests.report import samples
 
 

@@ -1,18 +1,14 @@
-"""What to measure next, and how likely a limit is to be passed.
+"""What to measure next.
 
 Possible experiments are ranked in a table. Those of a sweep make two pictures side by side, the expected
 gain over the swept condition and the narrowing of each parameter: the first says where to measure, the second what
 for. Single ones are bars, with a row of the narrowing of each parameter beside every bar.
-
-A probability of exceedance is drawn over its abscissa twice, as everywhere: what the parameters leave open, and with
-the errors added.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -20,7 +16,7 @@ from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from tamis.report.blocks import Block, Grid, Heading, Picture, Text, grid
+from tamis.report.blocks import Block, Grid, Picture, Text, grid
 from tamis.report.style import (
     COLOURS,
     INK,
@@ -33,6 +29,7 @@ from tamis.report.style import (
     head_room,
     heading,
     label_axis,
+    legend_row,
     limits,
     place,
     shortened,
@@ -42,18 +39,14 @@ from tamis.report.tables import (
     Cell,
     count,
     percent,
-    position,
     readable,
-    record_title,
-    unit_of,
     with_error,
 )
-from tamis.results.verdict import decisions, passing_errors
 from tamis.space import Space
 from tamis.types import Array, Table
 
 if TYPE_CHECKING:
-    from tamis.results.records import Candidate, Panel
+    from tamis.results.records import Candidate
 
 _LISTED = 20  # rows of the ranking shown
 _NARROWED = 2  # parameters named in it
@@ -61,7 +54,6 @@ _FELT = 0.01  # narrowing from which a parameter is named or drawn
 _SWEEPS = 4  # to a figure
 _SINGLE = 30  # bars drawn, the best ones
 _KEYS = 3  # of a legend in a row
-_PANELS = 6  # of exceedance, to a figure
 _SHARE = LinearSegmentedColormap.from_list("narrowing", ["#ffffff", TOTAL, PARAMETERS])
 
 
@@ -196,13 +188,8 @@ def sweeps_figure(groups: Sequence[Sequence[Candidate]], space: Space) -> Figure
             Line2D([], [], color=colour, label=shortened(space.names[k], 1.1, 8.0))
             for k, colour in colours.items()
         ]
-        _legend(figure, handles, _KEYS, (width + 0.6) / WIDTH)
+        legend_row(figure, handles, _KEYS, (width + 0.6) / WIDTH)
     return figure
-
-
-def _legend(figure: Figure, handles: Sequence[Line2D], columns: int, left: float = 0.0) -> None:
-    options: dict[str, Any] = {"handlelength": 1.3, "columnspacing": 1.4, "borderaxespad": 0.1}
-    figure.legend(handles=handles, loc="upper left", bbox_to_anchor=(left, 1.0), ncols=columns, **options)
 
 
 def _draw_gain(ax: Axes, x: Array, group: Sequence[Candidate]) -> None:
@@ -280,96 +267,3 @@ def _draw_shares(ax: Axes, narrowing: Array, space: Space) -> None:
     ax.tick_params(length=0, labeltop=True, labelbottom=False)
     for side in ax.spines.values():
         side.set_visible(False)
-
-
-def exceedance_blocks(panels: Sequence[Panel]) -> list[Block]:
-    """Show how likely predicted numbers are to be above their limits."""
-    limited = [p for p in panels if math.isfinite(p.limit)]
-    if not limited:
-        return []
-    blocks: list[Block] = [Heading("Probability of exceedance")]
-    drawn = [p for p in limited if len(p.x) > 1]
-    for k, start in enumerate(range(0, len(drawn), _PANELS), start=1):
-        some, key = drawn[start : start + _PANELS], f"exceedance-{k}"
-        blocks.append(Picture(key, exceedance_figure(some), _EXCEEDED, {key: exceedance_numbers(some)}))
-    return [*blocks, exceedance_grid(limited)]
-
-
-_EXCEEDED = (
-    "Probability of being above the limit (of a least value: below it), point by point: of the model's answers over "
-    "the draws, and with errors added."
-)
-
-
-@styled
-def exceedance_figure(panels: Sequence[Panel]) -> Figure:
-    """Draw the probability of exceedance along the abscissa of each panel."""
-    columns = min(2, len(panels))
-    width, main = WIDTH / columns, 1.7
-    inner, cell = width - 0.85, head_room(1) + main + 0.55
-    figure = canvas(WIDTH, 0.32 + cell * -(-len(panels) // columns))
-    for k, panel in enumerate(panels):
-        top = 0.32 + (k // columns) * cell + head_room(1)
-        ax = place(figure, (k % columns) * width + 0.7, top, inner, main)
-        order = np.argsort(panel.x, kind="stable")
-        x = panel.x[order]
-        mark = "o" if len(x) <= 40 else ""
-        for row, colour in ((0, PARAMETERS), (1, POSTERIOR)):
-            share = 100.0 * panel.exceedance[row, order]
-            ax.plot(x, share, color=colour, lw=1.4, marker=mark, ms=2.6, zorder=2 + row)
-        ax.set_xlim(*limits([x], 0.02))
-        ax.set_ylim(-0.02 * _top(panel), _top(panel))
-        ax.grid(axis="y", color=PRIOR_FILL, lw=0.5)
-        ax.yaxis.set_label_coords(-0.45 / inner, 0.5)
-        label_axis(ax.yaxis, "exceedance [%]", ticks=5)
-        label_axis(ax.xaxis, panel.xlabel or "index", ticks=6, room=inner)
-        heading(ax, shortened(record_title(panel), inner, 8.5), f"limit {limit_words(panel)}", 1)
-    _legend(
-        figure,
-        [
-            Line2D([], [], color=PARAMETERS, lw=1.4, label="parameters"),
-            Line2D([], [], color=POSTERIOR, lw=1.4, label="with errors"),
-        ],
-        2,
-    )
-    return figure
-
-
-def _top(panel: Panel) -> float:
-    """Return the end of the ordinate: 100 %, or a little above the largest of small probabilities."""
-    return min(104.0, max(112.0 * float(panel.exceedance.max()), 1.0))
-
-
-def limit_words(panel: Panel) -> str:
-    """Write a limit with its unit."""
-    return f"{readable(f'{panel.limit:g}')} {unit_of(panel.ylabel).strip('[]')}".rstrip()
-
-
-def exceedance_grid(panels: Sequence[Panel]) -> Grid:
-    """Return the table of probabilities, each where the total is largest on its abscissa."""
-    shown = []
-    for d in decisions(panels):
-        p, j = d.panel, d.at
-        where = position(p.xlabel, float(p.x[j])) if len(p.x) > 1 else ""
-        shares = (Cell(odds.text, odds.value) for odds in (d.model, d.total))
-        shown.append((record_title(p), limit_words(p), where, *shares))
-    along = any(len(p.x) > 1 for p in panels)
-    columns = ("number", "limit", "where largest", "parameters", "with errors")
-    rows = shown if along else [(title, limit, *rest) for title, limit, _, *rest in shown]
-    caption = "Probability of being above the limit, with the standard error of the draws"
-    caption += "; of being below it, for a least value" if any(p.below for p in panels) else ""
-    caption += "; at the point of the abscissa where it is largest." if along else "."
-    caption += " Nearer to 0 or 1 than 3 over the number of draws it is given as a bound, of 95 % confidence."
-    titles = columns if along else (*columns[:2], *columns[3:])
-    return grid(titles, rows, caption=caption, name="exceedance", numbers=exceedance_numbers(panels))
-
-
-def exceedance_numbers(panels: Sequence[Panel]) -> Table:
-    """Return the probabilities, a row per panel and abscissa."""
-    rows = tuple(
-        (p.series, p.label, float(x), p.limit, *map(float, (model, total, *errors)))
-        for p in panels
-        for x, model, total, *errors in zip(p.x, *p.exceedance, *passing_errors(p), strict=True)
-    )
-    errors = ("standard error", "standard error with errors")
-    return Table(("series", "label", "x", "limit", "parameters", "with errors", *errors), rows)

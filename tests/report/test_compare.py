@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 
-from tamis.report import comparison, models, write_comparison
+from tamis.report import compare as comparison
+from tamis.report import models, write_comparison
 from tamis.report.blocks import Text
 from tamis.report.style import PARAMETERS
 from tests.report import samples

@@ -1,107 +1,93 @@
-"""How the answer was come by: the sampler's ladder, and the runs that stand behind it."""
+"""The runs behind the results: counted, timed, what failed and where."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+from tamis.report.blocks import Block, Grid, Heading, Picture, Text, grid
 from tamis.report.parameters import short_title
 from tamis.report.style import (
     FAILURE,
     PARAMETERS,
-    POSTERIOR,
     PRIOR,
     WIDTH,
     canvas,
-    heading,
     label_axis,
     limits,
     place,
     styled,
-    superscript,
 )
-from tamis.report.tables import duration
-from tamis.runs.store import Run
+from tamis.report.tables import count, duration, number, plain
+from tamis.runs.store import Run, failure_groups
 from tamis.space import Space
-from tamis.types import Array, Mask, Table
+from tamis.types import Mask, Table
 
 if TYPE_CHECKING:
     from tamis.results.records import DesignRuns
 
 MAPPED = 4  # inputs whose pairs are mapped; six pairs fill two rows
 
-_LADDER = {
-    "exponents": ("Tempering ladder", "exponent"),
-    "acceptance": ("Accepted moves", "share"),
-    "log_evidence_increments": ("Log evidence gained", "increment"),
-}
+
+def run_blocks(design: DesignRuns | None, space: Space, sampled: Sequence[Run]) -> list[Block]:
+    """Count the runs, time them, list what failed and show where."""
+    if design is None or not design.runs:
+        return []
+    numbers = run_numbers(design)
+    blocks: list[Block] = [_status_grid(design, sampled)]
+    caption = "Time taken by one run of the simulator."
+    blocks.append(Picture("durations", durations_figure(design), caption, {"runs": numbers}))
+    blocks += _failures(design, sampled)
+    if design.names:
+        caption = "Points of the design in the space of the inputs that vary"
+        caption += f" (the first {MAPPED})." if len(design.names) > MAPPED else "."
+        picture = design_figure(design, space, sampled)
+        blocks.append(Picture("design", picture, caption, {"runs": numbers}))
+    return blocks
 
 
-def ladder(diagnostics: Mapping[str, Array]) -> dict[str, Array]:
-    """Return what a tempering sampler says of each stage, of what there is."""
-    found = {
-        key: np.ravel(np.asarray(diagnostics[key], dtype=float)) for key in _LADDER if key in diagnostics
+_LISTED = 12  # tests named one by one
+_STATUS = ("done", "failed", "crashed", "timeout", "memory")
+
+
+def _status_grid(design: DesignRuns, sampled: Sequence[Run]) -> Grid:
+    columns = ("test", "runs", *_STATUS, "time in all")
+    rows: list[tuple[Any, ...]] = []
+    of_sampler = [("sampler", sampled)] if sampled else []
+    for name, made in [*zip(design.experiments, design.runs, strict=True), *of_sampler]:
+        found = Counter(str(run.status) for run in made)
+        time = float(np.nansum([run.seconds for run in made]))
+        rows.append((name, len(made), *(found[status] for status in _STATUS), time))
+    sums = (f"all {len(rows)} tests", *(sum(column) for column in list(zip(*rows, strict=True))[1:]))
+    listed = rows if len(rows) <= _LISTED else [sums, *[row for row in rows if row[1] > row[2]][:_LISTED]]
+    shown = [(name, *map(count, counts), number(time, duration(time))) for name, *counts, time in listed]
+    caption = "" if len(rows) <= _LISTED else "Tests with runs that did not end well; the file lists all."
+    return grid(columns, shown, name="run-counts", numbers=Table(columns, tuple(rows)), caption=caption)
+
+
+def _failures(design: DesignRuns, sampled: Sequence[Run]) -> list[Block]:
+    where = {run.key: "sampler" for run in sampled}
+    where |= {
+        run.key: name for name, made in zip(design.experiments, design.runs, strict=True) for run in made
     }
-    return {key: values for key, values in found.items() if len(values) > 1}
-
-
-def _first(key: str, values: Array) -> int:
-    """Return the stage of the first value: 0 is the prior, with exponent 0 and nothing moved yet."""
-    return 0 if key == "exponents" and values[0] == 0 else 1
-
-
-@styled
-def sampler_figure(diagnostics: Mapping[str, Array]) -> Figure:
-    """Draw tempering exponent, acceptance and gained log evidence, stage by stage."""
-    shown = ladder(diagnostics)
-    figure = canvas(WIDTH, 2.5)
-    width = WIDTH / len(_LADDER)
-    for i, (key, values) in enumerate(shown.items()):
-        title, ylabel = _LADDER[key]
-        ax = place(figure, i * width + 0.62, 0.32, width - 0.8, 1.6)
-        stage = np.arange(len(values)) + _first(key, values)
-        if key == "log_evidence_increments":
-            ax.bar(stage, values, color=PARAMETERS, width=0.7)
-            ax.axhline(0, color=PRIOR, lw=0.6)
-        else:
-            ax.plot(stage, values, color=POSTERIOR, marker="o", ms=3)
-        ax.set_xlim(-0.5, max(float(stage[-1]), 1.0) + 0.5)
-        if key == "exponents":
-            ax.set_yscale("symlog", linthresh=float(values[values > 0].min()), linscale=0.3)
-            ax.set_ylim(0, 1.3)
-            powers = np.arange(math.ceil(math.log10(values[values > 0].min()) - 1e-9), 1)
-            ticks = 10.0 ** powers[:: -(-len(powers) // 5) or 1]
-            ax.set_yticks(
-                [0.0, *ticks], ["0", *(f"10{superscript(int(p))}" for p in np.log10(ticks).round())]
-            )
-            ax.minorticks_off()
-            ax.set_ylabel(ylabel)
-        else:
-            ax.set_ylim(*((0.0, 1.0) if key == "acceptance" else limits([values, np.zeros(1)])))
-            label_axis(ax.yaxis, ylabel)
-        label_axis(ax.xaxis, "stage", ticks=6)
-        ax.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[call-arg]
-        heading(ax, title)
-    return figure
-
-
-def sampler_numbers(diagnostics: Mapping[str, Array]) -> Table:
-    """Return what was drawn of the sampler, a row per stage."""
-    shown = ladder(diagnostics)
-    length = max(len(values) + _first(key, values) for key, values in shown.items())
+    groups = failure_groups([*(run for made in design.runs for run in made), *sampled])
+    if not groups:
+        return [Text("Every run ended well.")]
     rows = []
-    for stage in range(length):
-        at = {key: stage - _first(key, values) for key, values in shown.items()}
-        row = (float(v[at[key]]) if 0 <= at[key] < len(v) else None for key, v in shown.items())
-        rows.append((stage, *row))
-    return Table(("stage", *shown), tuple(rows))
+    for group in groups:
+        first = group[0]
+        at = ", ".join(f"{n} = {plain(float(first.inputs[n]))}" for n in design.names)
+        rows.append(
+            (first.status, first.error or "no reason given", count(len(group)), f"{where[first.key]}: {at}")
+        )
+    return [Heading("Failed runs by reason"), grid(("status", "reason", "runs", "for instance"), rows)]
 
 
 @styled

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from tamis.report import influence
+from tamis.report import sensitivity as influence
 from tamis.report.blocks import Grid, Picture
 from tamis.report.style import PRIOR
 from tests.report import samples

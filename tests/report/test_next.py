@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from tamis.report import information
+from tamis.report import next as information
+from tamis.report import prediction
 from tamis.report.blocks import Block, Grid, Picture, Text
 from tamis.report.style import COLOURS, PARAMETERS, POSTERIOR
 from tamis.results.records import Candidate, Panel
@@ -182,7 +183,7 @@ def scalar(alone: float, total: float) -> Panel:
 
 def test_exceedance_along_an_abscissa() -> None:
     panel = swept()
-    blocks = information.exceedance_blocks([samples.sweep_panel(), panel])
+    blocks = prediction.exceedance_blocks([samples.sweep_panel(), panel])
     picture = pictures(blocks)["exceedance-1"]
     (ax,) = picture.figure.axes
     model, total = ax.lines
@@ -209,7 +210,7 @@ def test_exceedance_along_an_abscissa() -> None:
 def test_a_probability_is_no_nearer_to_none_or_all_than_draws_can_tell(
     model: float, total: float, said: list[str]
 ) -> None:
-    blocks = information.exceedance_blocks([scalar(model, total)])
+    blocks = prediction.exceedance_blocks([scalar(model, total)])
     grid = table(blocks, "exceedance")
     assert not pictures(blocks)
     assert grid.columns == ("number", "limit", "parameters", "with errors")
@@ -219,7 +220,7 @@ def test_a_probability_is_no_nearer_to_none_or_all_than_draws_can_tell(
 
 def test_nothing_asked_nothing_shown() -> None:
     assert information.information_blocks((), SPACE) == []
-    assert information.exceedance_blocks([samples.sweep_panel()]) == []
+    assert prediction.exceedance_blocks([samples.sweep_panel()]) == []
 
 
 def test_a_bound_is_written_as_a_bound():

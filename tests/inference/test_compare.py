@@ -5,8 +5,8 @@ import pytest
 from scipy.stats import norm
 
 import tamis
+from tamis.inference.compare import density_at, model_probabilities, nested_check
 from tamis.inference.posterior import Posterior
-from tamis.inference.selection import density_at, model_probabilities, nested_check
 
 
 def posterior(log_evidence, draws=None, names=("a",)):

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 
 from tamis.inference.information import expected_gain
 from tamis.results.records import Candidate, save_records
-from tamis.simulation import batched
-from tamis.study.context import Context, load_posterior
+from tamis.study.context import Context, load_posterior, load_surrogate
 from tamis.study.definition import Study
-from tamis.study.emulation import load_surrogate, terms
 from tamis.study.layout import titled
 from tamis.study.parts import IDLE, with_idle
 from tamis.study.series import Series
+from tamis.study.stages.prediction import by_runs
 from tamis.types import Event, Value
 
 _QUICK, _SLOW = 2000, 200  # draws where a batch door or a surrogate answers, and where every draw is a run
@@ -20,7 +20,7 @@ _LONG = 500  # draws of correlated errors or of emulated signals, whose densitie
 _SIGNAL = 20  # numbers of an observation above which its surrogate's error runs along modes
 
 
-def run_next(context: Context) -> None:
+def run(context: Context) -> None:
     """Leave one record for each possible experiment, in the order of the file."""
     study = context.study
     posterior = load_posterior(study)
@@ -31,7 +31,7 @@ def run_next(context: Context) -> None:
     records = []
     for k, (series, i) in enumerate(asked):
         context.progress(Event("next", k, len(asked), {"candidate": described(study, series, i)}))
-        mine = terms(context, series, model, vary=True)[i]
+        mine = context.terms(series, model, vary=True)[i]
         # the same generator for all: common draws and errors, so that differences are known better than gains
         found = expected_gain(posterior, [mine], n=draws(study, series), rng=context.rng("next"))
         along = study.simulator.inputs[series.along] if series.along else None
@@ -52,6 +52,13 @@ def run_next(context: Context) -> None:
     save_records(study.folder / "next.npz", records)
 
 
+def cost(study: Study, seconds: float, duration: Callable[[float], str]) -> Iterator[str]:
+    """Say how many runs the ranking asks for."""
+    for series, _ in by_runs(study, "next"):
+        n = draws(study, series) * len(series.experiments)
+        yield f"next experiments of {series.name}: {n} runs, about {duration(n * seconds)} on one core"
+
+
 def candidates(study: Study) -> list[Series]:
     """Return the series of possible experiments."""
     return [series for series in study.series if series.use == "next"]
@@ -59,8 +66,7 @@ def candidates(study: Study) -> list[Series]:
 
 def draws(study: Study, series: Series) -> int:
     """Return how many draws a candidate is judged by: as many as the simulator's speed allows."""
-    needs = {name for e in series.experiments for name in study.forward(e).needs}
-    quick = series.emulate or batched(study.simulator, needs)
+    quick = series.emulate or study.batched(series.experiments)
     observed = series.experiments[0].observations
     dear = any(not o.noise.white or (series.emulate and o.size > _SIGNAL) for o in observed)
     return series.draws or (_SLOW if not quick else _LONG if dear else _QUICK)

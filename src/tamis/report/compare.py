@@ -12,7 +12,8 @@ from urllib.parse import quote
 
 import numpy as np
 
-from tamis.report import bands, models
+from tamis.report import models
+from tamis.report import prediction as bands
 from tamis.report.blocks import Block, Concerns, Heading, Links, Picture, Screen, Text, grid, write_page
 from tamis.report.page import citations
 from tamis.report.references import beside, reference_grid

@@ -11,13 +11,13 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from tamis.report import figures
 from tamis.report.blocks import Block, Facts, Heading, Picture, grid
 from tamis.report.parameters import short_title
 from tamis.report.style import (
     HELD_OUT,
     PARAMETERS,
     POSTERIOR,
+    PRIOR,
     PRIOR_FILL,
     TOTAL,
     WIDTH,
@@ -27,6 +27,7 @@ from tamis.report.style import (
     limits,
     place,
     styled,
+    superscript,
 )
 from tamis.report.tables import Cell, count, number, percent, plain, with_error
 from tamis.types import Array, Table
@@ -50,6 +51,13 @@ _SCALARS = {
 }
 
 
+_LADDER = {
+    "exponents": ("Tempering ladder", "exponent"),
+    "acceptance": ("Accepted moves", "share"),
+    "log_evidence_increments": ("Log evidence gained", "increment"),
+}
+
+
 def sampler_blocks(posterior: Posterior) -> list[Block]:
     """Return what is to be said and drawn of the sampler."""
     found = posterior.diagnostics
@@ -63,7 +71,7 @@ def sampler_blocks(posterior: Posterior) -> list[Block]:
         facts.append(("likelihood calls", count(int(scalars.pop("likelihood_calls"))).text))
     if not scalars.get("nan", 1.0):
         del scalars["nan"]
-    steps = figures.ladder(found)
+    steps = ladder(found)
     if "exponents" in steps:
         facts.append(("tempering stages", str(len(steps["exponents"]) - 1)))
     if len(posterior.x) > 1:
@@ -71,8 +79,8 @@ def sampler_blocks(posterior: Posterior) -> list[Block]:
     blocks: list[Block] = [Facts(tuple(facts))]
     if "exponents" in steps:
         caption = "Stage by stage, from the prior (exponent 0) to the posterior (exponent 1)."
-        files = {"sampler": figures.sampler_numbers(found)}
-        blocks.append(Picture("sampler", figures.sampler_figure(found), caption, files))
+        files = {"sampler": sampler_numbers(found)}
+        blocks.append(Picture("sampler", sampler_figure(found), caption, files))
     if len(posterior.x) > 1:
         blocks.append(_chains(posterior))
     blocks += _trajectories(posterior)
@@ -246,3 +254,63 @@ def _sized(diagnostics: Mapping[str, Array], dim: int) -> dict[str, Array]:
 
 def _diagnostic(name: str, value: float) -> Cell:
     return count(round(value)) if name == "ess" else number(value, plain(value, 4))
+
+
+def ladder(diagnostics: Mapping[str, Array]) -> dict[str, Array]:
+    """Return what a tempering sampler says of each stage, of what there is."""
+    found = {
+        key: np.ravel(np.asarray(diagnostics[key], dtype=float)) for key in _LADDER if key in diagnostics
+    }
+    return {key: values for key, values in found.items() if len(values) > 1}
+
+
+def _first(key: str, values: Array) -> int:
+    """Return the stage of the first value: 0 is the prior, with exponent 0 and nothing moved yet."""
+    return 0 if key == "exponents" and values[0] == 0 else 1
+
+
+@styled
+def sampler_figure(diagnostics: Mapping[str, Array]) -> Figure:
+    """Draw tempering exponent, acceptance and gained log evidence, stage by stage."""
+    shown = ladder(diagnostics)
+    figure = canvas(WIDTH, 2.5)
+    width = WIDTH / len(_LADDER)
+    for i, (key, values) in enumerate(shown.items()):
+        title, ylabel = _LADDER[key]
+        ax = place(figure, i * width + 0.62, 0.32, width - 0.8, 1.6)
+        stage = np.arange(len(values)) + _first(key, values)
+        if key == "log_evidence_increments":
+            ax.bar(stage, values, color=PARAMETERS, width=0.7)
+            ax.axhline(0, color=PRIOR, lw=0.6)
+        else:
+            ax.plot(stage, values, color=POSTERIOR, marker="o", ms=3)
+        ax.set_xlim(-0.5, max(float(stage[-1]), 1.0) + 0.5)
+        if key == "exponents":
+            ax.set_yscale("symlog", linthresh=float(values[values > 0].min()), linscale=0.3)
+            ax.set_ylim(0, 1.3)
+            powers = np.arange(math.ceil(math.log10(values[values > 0].min()) - 1e-9), 1)
+            ticks = 10.0 ** powers[:: -(-len(powers) // 5) or 1]
+            ax.set_yticks(
+                [0.0, *ticks], ["0", *(f"10{superscript(int(p))}" for p in np.log10(ticks).round())]
+            )
+            ax.minorticks_off()
+            ax.set_ylabel(ylabel)
+        else:
+            ax.set_ylim(*((0.0, 1.0) if key == "acceptance" else limits([values, np.zeros(1)])))
+            label_axis(ax.yaxis, ylabel)
+        label_axis(ax.xaxis, "stage", ticks=6)
+        ax.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[call-arg]
+        heading(ax, title)
+    return figure
+
+
+def sampler_numbers(diagnostics: Mapping[str, Array]) -> Table:
+    """Return what was drawn of the sampler, a row per stage."""
+    shown = ladder(diagnostics)
+    length = max(len(values) + _first(key, values) for key, values in shown.items())
+    rows = []
+    for stage in range(length):
+        at = {key: stage - _first(key, values) for key, values in shown.items()}
+        row = (float(v[at[key]]) if 0 <= at[key] < len(v) else None for key, v in shown.items())
+        rows.append((stage, *row))
+    return Table(("stage", *shown), tuple(rows))
