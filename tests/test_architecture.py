@@ -157,6 +157,15 @@ def test_results_are_read_from_files_alone(path: Path) -> None:
         assert not name.startswith(kept_out.get(here, ())), f"{path.name} imports {name}"
 
 
+@pytest.mark.parametrize("room", ["inference", "analysis", "surrogates"])
+def test_the_statistical_core_knows_no_store_and_no_process(room: str) -> None:
+    for path in sorted((SRC / room).rglob("*.py")):
+        for name, _ in imports(path):
+            assert not name.startswith("tamis.runs") or name == "tamis.runs.keys", (
+                f"{path.name} imports {name}"
+            )
+
+
 def import_graph() -> dict[str, set[str]]:
     """Which module of tamis imports which, lazy and type-only imports counted."""
     names = {}

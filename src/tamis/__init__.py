@@ -69,7 +69,7 @@ _WHERE = {
     "tamis.surrogates.reduced": ("Reduced", "fit_reduced"),
     "tamis.surrogates.enrich": ("enrich",),
     "tamis.surrogates.contract": ("check_surrogate",),
-    "tamis.inference.likelihood": ("Direct", "Emulated", "Likelihood"),
+    "tamis.inference.likelihood": ("Emulated", "Likelihood"),
     "tamis.inference.posterior": ("Posterior",),
     "tamis.inference.tmcmc": ("tmcmc",),
     "tamis.inference.metropolis": ("metropolis",),
@@ -82,6 +82,7 @@ _WHERE = {
     "tamis.analysis.prediction": ("Predictive", "predict", "mix"),
     "tamis.analysis.propagation": ("monte_carlo", "fosm", "response_surface", "fit_laws"),
     "tamis.study.api": ("Study",),
+    "tamis.study.direct": ("Direct",),
 }
 _HOME = {name: module for module, names in _WHERE.items() for name in names}
 __all__ = ["__version__", *_HOME]  # noqa: PLE0604

@@ -17,6 +17,7 @@ import numpy as np
 from tamis.cli.terminal import duration, say, size, table
 from tamis.contract import check_simulator
 from tamis.errors import SimulationError, StudyError
+from tamis.experiment import Experiment, WrongCount
 from tamis.files import load_arrays
 from tamis.results.manifest import read_manifest
 from tamis.runs.keys import read_keys, run_key
@@ -29,7 +30,6 @@ from tamis.study.stages.table import STAGES, Facts, stage_hashes, up_to_date
 from tamis.types import Array, Inputs, Outputs, Value
 
 if TYPE_CHECKING:
-    from tamis.experiment import Experiment
     from tamis.marginals import Marginal
     from tamis.study.definition import Study
     from tamis.study.series import Series
@@ -106,7 +106,7 @@ def _one_point(study: Study) -> tuple[float, int]:
     space = study.model_space
     middle = space.from_unit(np.full((1, space.dim), 0.5))[0]
     experiment = study.series[0].experiments[0]
-    inputs = study.forward(experiment).inputs(middle)
+    inputs = study.query(experiment).inputs(middle)
     with tempfile.TemporaryDirectory() as scratch:
         try:
             with explained(study.simulator):
@@ -127,19 +127,12 @@ def _one_point(study: Study) -> tuple[float, int]:
 
 def _check_observed(experiment: Experiment, outputs: Outputs) -> None:
     """Refuse what cannot be observed in a run."""
-    for observation in experiment.observations:
-        where = f"{experiment.name}, {observation.label}"
-        try:
-            found = observation.observable(outputs)
-        except (SimulationError, StudyError) as error:
-            raise StudyError(f'{where}: {error}; check the abscissa, or extend = "hold"') from error
-        except ValueError as error:
-            shapes = ", ".join(f"{name} {np.shape(outputs[name])}" for name in observation.observable.needs)
-            raise StudyError(f"{where}: the outputs do not fit each other ({shapes}): {error}") from error
-        if len(found) != observation.size:
-            raise StudyError(
-                f"{where}: the model gives {len(found)} numbers, {observation.size} are expected"
-            )
+    try:
+        experiment.numbers(outputs)
+    except WrongCount:
+        raise
+    except (SimulationError, StudyError) as error:
+        raise StudyError(f'{error}; check the abscissa, or extend = "hold"') from error
 
 
 def _check_others(study: Study, middle: Array, seconds: float) -> None:
@@ -148,16 +141,16 @@ def _check_others(study: Study, middle: Array, seconds: float) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         for experiment in ends[1 : 1 + int(_PATIENCE / max(seconds, 1e-3))]:
             with suppress(SimulationError), explained(study.simulator):
-                inputs = study.forward(experiment).inputs(middle)
+                inputs = study.query(experiment).inputs(middle)
                 _check_observed(experiment, study.simulator.run(inputs, Path(scratch)))
 
 
 def _check_contract(study: Study, inputs: Inputs, seconds: float) -> None:
     """Ask the simulator what every simulator must answer, as much of it as some seconds allow."""
     space, experiment = study.model_space, study.series[0].experiments[0]
-    forward = study.forward(experiment)
+    query = study.query(experiment)
     corners = space.from_unit(np.array([[0.3], [0.7]]) * np.ones(space.dim))
-    others = [forward.inputs(corner) for corner in corners] if 6 * seconds < _PATIENCE else []
+    others = [query.inputs(corner) for corner in corners] if 6 * seconds < _PATIENCE else []
     if 3 * seconds > _PATIENCE:
         say("its contract (same inputs, same outputs) is not checked: a run takes too long to be repeated")
         return

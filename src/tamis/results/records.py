@@ -15,7 +15,7 @@ import numpy as np
 
 from tamis.files import load_arrays, save_arrays
 from tamis.inference.posterior import Posterior
-from tamis.results.study import StudyRecord, tuples
+from tamis.results.study import StudyRecord
 from tamis.runs.store import Run
 from tamis.types import Array, Table
 
@@ -185,11 +185,15 @@ def load_records(path: Path, kind: type[Record]) -> tuple[Record, ...]:
     """Read what `save_records` wrote."""
     arrays = load_arrays(path)
     words = json.loads(str(arrays.pop("words")))
-    mine: list[dict[str, Any]] = [{k: tuples(v) for k, v in w.items()} for w in words]
+    mine: list[dict[str, Any]] = [{k: _tuples(v) for k, v in w.items()} for w in words]
     for key, array in arrays.items():
         index, name = key.split(".", 1)
         mine[int(index)][name] = array
     return tuple(kind(**values) for values in mine)
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -22,7 +22,6 @@ from tamis.marginals import LAWS
 from tamis.space import Parameter, Space
 
 FILE = "study.json"
-Made = TypeVar("Made")
 Use = Literal["calibrate", "validate", "predict", "next"]
 
 
@@ -190,52 +189,34 @@ def load_study(folder: Path) -> StudyRecord:
     """Read the record that the last run left."""
     try:
         found = json.loads((folder / FILE).read_text(encoding="utf-8"))
-        return _study(found)
+        record: StudyRecord = _typed(StudyRecord, found)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise TamisError(f"{folder / FILE} cannot be read ({error}); `tamis run` writes it") from error
+    return record
 
 
-def _study(found: dict[str, Any]) -> StudyRecord:
-    nested: dict[str, Any] = {
-        "simulator": _made(SimulatorRecord, found["simulator"]),
-        "parameters": [
-            _made(ParameterRecord, p, numbers=_numbers(p["numbers"])) for p in found["parameters"]
-        ],
-        "series": [_series(one) for one in found["series"]],
-        "surrogate": _made(SurrogateRecord, found["surrogate"]),
-        "references": [Reference(**one) for one in found["references"]],
-        "errors": [_made(IdentifiedError, one) for one in found["errors"]],
-        "parts": [_made(PartRecord, one) for one in found["parts"]],
-    }
-    return _made(StudyRecord, found, **nested)
-
-
-def _series(found: dict[str, Any]) -> SeriesRecord:
-    where = found["where"]
-    if where is not None:
-        where = {name: (float(low), float(high)) for name, (low, high) in where.items()}
-    observed = [_made(ObservationRecord, one) for one in found["observations"]]
-    return _made(SeriesRecord, found, where=where, observations=observed)
-
-
-def _numbers(found: Mapping[str, Any]) -> dict[str, float]:
-    return {name: float(value) for name, value in found.items()}
-
-
-def _made(kind: type[Made], found: Mapping[str, Any], **nested: Any) -> Made:
-    """Return a record from the table of a JSON file, in which tuples are lists."""
-    return kind(**{name: tuples(value) for name, value in {**found, **nested}.items()})
-
-
-def tuples(value: Any) -> Any:
-    """Return lists, also inside of lists, as tuples."""
-    return tuple(map(tuples, value)) if isinstance(value, list) else value
+def _typed(kind: Any, value: Any) -> Any:
+    """Return a value of a JSON file as what a field is declared to be."""
+    inside = get_args(kind)
+    if value is None or kind is Any:
+        return value
+    if type(None) in inside:
+        return _typed(inside[0], value)
+    if is_dataclass(kind):
+        hints = get_type_hints(kind)
+        return kind(**{name: _typed(hints[name], each) for name, each in value.items()})  # type: ignore[operator]
+    if get_origin(kind) is tuple:
+        kinds = inside[:1] * len(value) if inside[-1] is Ellipsis else inside
+        return tuple(_typed(one, each) for one, each in zip(kinds, value, strict=True))
+    if get_origin(kind) is Mapping:
+        return {name: _typed(inside[1], each) for name, each in value.items()}
+    return float(value) if kind is float else value
 
 
 def _plain(value: Any) -> Any:
     """Return numbers that JSON has no sign for as words."""
     if isinstance(value, Mapping):
         return {name: _plain(item) for name, item in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str):
+    if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value

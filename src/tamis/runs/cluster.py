@@ -30,9 +30,9 @@ from tamis.errors import StudyError
 from tamis.runs.pool import ONE_THREAD
 from tamis.runs.processes import python
 from tamis.runs.provenance import code_of
-from tamis.simulation import Simulator, find
 from tamis.runs.store import Run, array_file
 from tamis.runs.worker import Job, warm
+from tamis.simulation import Simulator, find
 
 _LIBRARIES = ("tamis", "numpy", "scipy", "numba")
 _CONNECT_SECONDS = 5

@@ -19,9 +19,9 @@ from pathlib import Path
 
 from tamis.errors import StudyError
 from tamis.files import replacing
+from tamis.runs.store import Run
 from tamis.simulation import Simulator
 from tamis.sources import source_hash, sources
-from tamis.runs.store import Run
 
 FOLDER = "code"
 IMPORTED = "imported"  # stands for the code of runs that were made elsewhere

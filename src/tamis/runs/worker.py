@@ -29,10 +29,10 @@ from typing import Any
 from tamis import files
 from tamis.errors import SimulationError, StudyError, TamisWarning, Unavailable, told, without_figures
 from tamis.runs.segments import SMALL, Files
-from tamis.simulation import Simulator, find, numbers
 from tamis.runs.store import Run, array_file, paths
-from tamis.types import Inputs, Outputs
 from tamis.runs.world import World
+from tamis.simulation import Simulator, find, numbers
+from tamis.types import Inputs, Outputs
 
 _C = ctypes.CDLL(None)
 attending = False  # whether this process is a child that does jobs

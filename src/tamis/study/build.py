@@ -22,7 +22,7 @@ from tamis.results.study import Reference
 from tamis.simulation import Simulator, batched, described, find
 from tamis.space import Parameter, Space
 from tamis.study.definition import Sampler, Settings, Study
-from tamis.study.places import Places
+from tamis.study.noises import Places
 from tamis.study.reader import Raw
 from tamis.study.schema import ParameterTable, SensitivityTable, StudyFile, validate
 from tamis.study.series import Builder, Series

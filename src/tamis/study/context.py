@@ -11,9 +11,9 @@ import numpy as np
 
 from tamis.experiment import Experiment
 from tamis.files import save_arrays
-from tamis.inference.likelihood import Direct, Emulated, Forward
+from tamis.inference.likelihood import Emulated, Forward, Simulated
 from tamis.inference.posterior import Posterior
-from tamis.runs.campaign import evaluate
+from tamis.runs.asking import Asking
 from tamis.runs.keys import read_keys
 from tamis.runs.pool import Executors
 from tamis.runs.store import Run, RunStore
@@ -42,35 +42,26 @@ class Context:
         """Return the stage's own generator."""
         return np.random.default_rng([self.study.seed, STAGES[stage].number, *more])
 
-    def evaluate(self, asked: Sequence[Inputs]) -> list[Run]:
-        """Run the simulator where the store has no run yet."""
+    def asking(self, record: Path | None = None) -> Asking:
+        """Return who makes runs and keeps them, within the limits of the study."""
         settings = self.study.settings
-        return evaluate(
-            self.study.simulator,
-            asked,
-            self.store,
-            executor=self.executor,
-            timeout=settings.timeout,
-            max_output=settings.max_output,
-            memory=settings.memory,
-            retry_failed=self.retry_failed,
-            progress=self.progress,
+        limits = settings.max_output, record or self.record, settings.memory
+        return Asking(
+            self.store, self.executor, settings.timeout, settings.on_crash, self.retry_failed, *limits
         )
 
-    def forward(self, experiment: Experiment, *, record: Path | None = None, vary: bool = False) -> Direct:
+    def evaluate(self, asked: Sequence[Inputs]) -> list[Run]:
+        """Run the simulator where the store has no run yet."""
+        return self.asking().runs(self.study.simulator, asked, self.progress)
+
+    def forward(self, experiment: Experiment, *, record: Path | None = None, vary: bool = False) -> Simulated:
         """Return the simulator as a forward model whose runs are stored."""
-        plain = self.study.forward(
-            experiment, self.store, self.executor, self.retry_failed, record or self.record
-        )
-        return replace(plain, vary_seed=vary and "seed" not in self.study.fixed)
+        return Simulated(self.study.query(experiment, vary=vary), self.asking(record))
 
     def terms(
         self, series: Series, model: Joined | None, *, record: Path | None = None, vary: bool = False
     ) -> list[tuple[Experiment, Forward]]:
-        """Return who answers for each experiment of a series: the surrogate, or the simulator.
-
-        With ``vary`` a stochastic simulator draws new random numbers at every point, as nature does.
-        """
+        """Return who answers for each experiment of a series: the surrogate, or the simulator."""
         if series.emulate:
             assert model is not None
             return [*emulated(self.study, series, model)]

@@ -8,14 +8,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from tamis.experiment import Experiment
-from tamis.inference.likelihood import Direct
+from tamis.experiment import Experiment, draws_seed
+from tamis.inference.likelihood import Query
 from tamis.results.study import Reference
-from tamis.runs.pool import Executors
-from tamis.runs.store import RunStore
 from tamis.simulation import Simulator, batched
 from tamis.space import Space
-from tamis.study.places import Place
+from tamis.study.noises import Place
 from tamis.study.reader import Raw
 from tamis.study.schema import PropagateTable, SensitivityTable, SurrogateTable
 from tamis.study.series import Series
@@ -108,41 +106,20 @@ class Study:
 
     def batched(self, experiments: Iterable[Experiment]) -> bool:
         """Say whether the simulator answers whole batches of points with all that these experiments observe."""
-        needs = {name for e in experiments for o in e.observations for name in o.observable.needs}
-        return batched(self.simulator, needs) is not None
+        return batched(self.simulator, {name for e in experiments for name in e.needs}) is not None
 
     @property
     def calibrated(self) -> list[Experiment]:
         """The tests that it is calibrated with."""
         return [e for s in self.series if s.use == "calibrate" for e in s.experiments]
 
-    def forward(
-        self,
-        experiment: Experiment,
-        store: RunStore | None = None,
-        executor: Executors = 1,
-        retry_failed: bool = False,
-        record: Path | None = None,
-    ) -> Direct:
-        """Return the simulator as a forward model of one experiment.
+    def query(self, experiment: Experiment, *, vary: bool = False) -> Query:
+        """Return what one experiment asks of the simulator.
 
-        A stochastic one is given the study's seed, the same at every point, so that it is a function.
+        A stochastic one is given the study's seed, the same at every point, so that it is a function; with ``vary`` it
+        draws new random numbers at every point, as nature does.
         """
         reads = self.model_space.names
-        given = {*self.fixed, *experiment.conditions, *reads}
-        drawn = "seed" in self.simulator.inputs and "seed" not in given
+        drawn = draws_seed(self.simulator.inputs, self.fixed, experiment.conditions, reads)
         fixed = {**self.fixed, "seed": self.seed} if drawn else self.fixed
-        return Direct(
-            self.simulator,
-            experiment,
-            reads,
-            fixed,
-            store,
-            executor,
-            self.settings.timeout,
-            self.settings.on_crash,
-            retry_failed,
-            self.settings.max_output,
-            record,
-            memory=self.settings.memory,
-        )
+        return Query(self.simulator, experiment, reads, fixed, vary and "seed" not in self.fixed)

@@ -1,21 +1,24 @@
-"""Error models of a study file: names resolved, matrices and reference measurements read."""
+"""Error models of a study file: names resolved, matrices and reference measurements read.
+
+Reading a file runs nothing. What needs numbers of the simulator, numerical experiments and reference tests less a
+nominal run, is left open, and filled in from the artifact of the stage `synthetic`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from tamis.errors import StudyError, TamisError, nearest
-from tamis.experiment import Sheet, read_csv
+from tamis.experiment import Sheet, imposed, read_csv
 from tamis.inference.error_model import identify
 from tamis.noise import Correlated, Covariance, Gaussian, Known, Noise, Relative, Sum
 from tamis.observables import Observable
 from tamis.simulation import Simulator
 from tamis.space import Space
-from tamis.study.places import Place, Places
 from tamis.study.reader import Raw
 from tamis.study.schema import NoiseTable
 from tamis.types import Array, Inputs
@@ -31,6 +34,33 @@ _KEYS = {
     "covariance": ("matrix", "scale"),
     "lowrank": ("reference", "nominal", "components", "residual"),
 }
+
+
+@dataclass(frozen=True)
+class Place:
+    """One place of the file, and the run whose numbers belong there."""
+
+    name: str  # under which the numbers are kept
+    field: str  # of the file, for messages
+    what: str  # "the numerical experiment itself", "the run at the nominal parameters"
+    inputs: Inputs
+    observable: Observable
+    size: int
+
+
+@dataclass(frozen=True)
+class Places:
+    """The numbers that are there, and the places that are still open."""
+
+    known: Mapping[str, Array]
+    open: list[Place] = field(default_factory=list)
+
+    def numbers(self, place: Place) -> Array | None:
+        """Return the numbers of a place; where there are none, take note of it."""
+        if place.name not in self.known:
+            self.open.append(place)
+            return None
+        return self.known[place.name]
 
 
 @dataclass(frozen=True)
@@ -207,7 +237,7 @@ class Noises:
                 raise StudyError(
                     f'nominal: simulator {self.simulator.name} has no input "{name}"{nearest(name, known)}'
                 )
-        inputs = {**self.fixed, **observed.conditions, **values}
+        inputs = imposed(self.fixed, observed.conditions, values)
         what = "the run at the nominal parameters"
         place = Place(f"{where} of {observed.place}", where, what, inputs, observed.observable, observed.size)
         found = self.places.numbers(place)

@@ -42,21 +42,13 @@ def run(
     progress: Progress | None = None,
     retry_failed: bool = False,
     force: bool = False,
+    again: bool = True,
 ) -> Results:
     """Bring every stage up to ``upto`` up to date and return what there is.
 
     A surrogate that is too poor stops it before anything is built on it, unless forced. Where reading runs shows that
-    array files are damaged, all such have been set aside, and one more time makes them anew.
+    array files are damaged, all such have been set aside, and ``again`` makes them anew.
     """
-    try:
-        return _run(study, upto, executor, progress or silent, retry_failed, force)
-    except SetAside:
-        return _run(study, upto, executor, progress or silent, retry_failed, force)
-
-
-def _run(
-    study: Study, upto: str, executor: Executors, progress: Progress, retry_failed: bool, force: bool
-) -> Results:
     folder = study.results
     manifest = read_manifest(folder)
     hashes = stage_hashes(study.raw)
@@ -67,56 +59,68 @@ def _run(
     save_study(folder, record(study))
     if upto == "next":
         current = {stage: good for stage, good in current.items() if STAGES[stage].for_next}
-    with RunStore(study.runs) as store, _kept(executor) as kept:
-        context = Context(study, store, kept, progress, retry_failed, hashes)
-        with warnings.catch_warnings(record=True) as early:
-            warnings.simplefilter("always", TamisWarning)
-            if current.get("runs") and _lost(store, artifact_keys([folder], "runs", "keys")):
-                current["runs"] = False
-            if current.get("surrogate"):
-                added = artifact_keys([folder], "surrogate", "added")
-                if _lost(store, added) or (retry_failed and _any_failed(store, added)):
-                    _reopen(study, manifest, current, "surrogate")
-        if (
-            retry_failed
-            and current.get("posterior")
-            and _any_failed(store, artifact_keys(folders(study), "sampled", "keys"))
-        ):
+    try:
+        with RunStore(study.runs) as store, _kept(executor) as kept:
+            context = Context(study, store, kept, progress or silent, retry_failed, hashes)
+            early = _lost_runs(context, manifest, current)
+            for name, is_current in current.items():
+                stage = STAGES[name]
+                if name != "synthetic" and study.open:
+                    study = filled(study, load_arrays(folder / "synthetic.npz"))
+                    save_study(folder, record(study))
+                    context = replace(context, study=study)
+                if is_current and not (retry_failed and name == "runs"):
+                    continue
+                if stage.per_part and not force and applies(study.raw, "surrogate"):
+                    _stop_if_poor(study, manifest)
+                start = time.perf_counter()
+                before = _content(folder, stage)
+                entry: dict[str, Any] = {"hash": hashes[name]}
+                was = damaged(folder, manifest.get("stages", {}).get(name, {}))
+                with warnings.catch_warnings(record=True) as caught, _reported(study, manifest, name):
+                    warnings.simplefilter("always", TamisWarning)
+                    if name == "report":
+                        found = results(study, manifest)
+                        write_report(found)
+                        manifest |= {"result": outcome(found)}
+                    elif stage.per_part and is_split(study):
+                        entry["parts"] = _each_part(context, stage, manifest)
+                    else:
+                        with context.recording(name) as inside:
+                            stage.module.run(inside)
+                entry["seconds"] = round(time.perf_counter() - start, 3)
+                entry["warnings"] = _heard([*early, *caught] if name == "runs" else caught) + _mended(was)
+                entry["content"] = contents(folder, (*stage.artifacts, *stage.beside), entry.get("parts", {}))
+                manifest = _provenance(manifest, study)
+                manifest["stages"] = {**manifest.get("stages", {}), name: entry}
+                if name == "runs" and before and before != _content(folder, stage):  # another outcome
+                    _reopen(study, manifest, current, "observables")
+                write_manifest(study.results, manifest)
+        return results(study, manifest)
+    except SetAside:
+        if not again:
+            raise
+        options: Any = {"executor": executor, "progress": progress, "retry_failed": retry_failed}
+        return run(study, upto, **options, force=force, again=False)
+
+
+def _lost_runs(
+    context: Context, manifest: dict[str, Any], current: dict[str, bool]
+) -> list[warnings.WarningMessage]:
+    """Have stages done again whose runs are gone, or are to be retried; return what was warned of meanwhile."""
+    study, store, folder = context.study, context.store, context.study.results
+    with warnings.catch_warnings(record=True) as early:
+        warnings.simplefilter("always", TamisWarning)
+        if current.get("runs") and _lost(store, artifact_keys([folder], "runs", "keys")):
+            current["runs"] = False
+        if current.get("surrogate"):
+            added = artifact_keys([folder], "surrogate", "added")
+            if _lost(store, added) or (context.retry_failed and _any_failed(store, added)):
+                _reopen(study, manifest, current, "surrogate")
+    if context.retry_failed and current.get("posterior"):
+        if _any_failed(store, artifact_keys(folders(study), "sampled", "keys")):
             _reopen(study, manifest, current, "posterior")
-        for name, is_current in current.items():
-            stage = STAGES[name]
-            if name != "synthetic" and study.open:
-                study = filled(study, load_arrays(folder / "synthetic.npz"))
-                save_study(folder, record(study))
-                context = replace(context, study=study)
-            if is_current and not (retry_failed and name == "runs"):
-                continue
-            if stage.per_part and not force and applies(study.raw, "surrogate"):
-                _stop_if_poor(study, manifest)
-            start = time.perf_counter()
-            before = _content(folder, stage)
-            entry: dict[str, Any] = {"hash": hashes[name]}
-            was = damaged(folder, manifest.get("stages", {}).get(name, {}))
-            with warnings.catch_warnings(record=True) as caught, _reported(study, manifest, name):
-                warnings.simplefilter("always", TamisWarning)
-                if name == "report":
-                    found = results(study, manifest)
-                    write_report(found)
-                    manifest |= {"result": outcome(found)}
-                elif stage.per_part and is_split(study):
-                    entry["parts"] = _each_part(context, stage, manifest)
-                else:
-                    with context.recording(name) as inside:
-                        stage.module.run(inside)
-            entry["seconds"] = round(time.perf_counter() - start, 3)
-            entry["warnings"] = _heard([*early, *caught] if name == "runs" else caught) + _mended(was)
-            entry["content"] = contents(folder, (*stage.artifacts, *stage.beside), entry.get("parts", {}))
-            manifest = _provenance(manifest, study)
-            manifest["stages"] = {**manifest.get("stages", {}), name: entry}
-            if name == "runs" and before and before != _content(folder, stage):  # retried, another outcome
-                _reopen(study, manifest, current, "observables")
-            write_manifest(study.results, manifest)
-    return results(study, manifest)
+    return early
 
 
 @contextmanager
@@ -125,7 +129,9 @@ def _reported(study: Study, manifest: dict[str, Any], stage: str) -> Iterator[No
     try:
         yield
     except TamisError as error:
-        if STAGES[stage].number < STAGES["surrogate"].number or isinstance(error, SetAside):
+        order = list(STAGES)
+        after_runs = order[order.index("surrogate") : -1]
+        if stage not in after_runs or isinstance(error, SetAside):
             raise
         found = results(study, manifest)
         worry = Worry(f"The stage {stage} failed, and nothing after it was done: {error}", True, True)

@@ -14,12 +14,11 @@ from typing import Any, Literal
 import numpy as np
 
 from tamis.errors import StudyError, TamisError, nearest
-from tamis.experiment import Experiment, Observation, Sheet, read_csv
+from tamis.experiment import Experiment, Observation, Sheet, imposed, read_csv
 from tamis.observables import SCALARS, SIGNALS, Observable, load_custom
 from tamis.simulation import Simulator
 from tamis.space import Space
-from tamis.study.noises import Noises, Observed
-from tamis.study.places import Place, Places
+from tamis.study.noises import Noises, Observed, Place, Places
 from tamis.study.reader import Raw, emulates_loglike, emulates_observables
 from tamis.study.schema import ExperimentTable, NextTable, ObserveTable, PredictTable, StudyFile
 from tamis.types import Array, Inputs, Value
@@ -326,7 +325,7 @@ class Builder:
         assert table.synthetic is not None
         for name in table.synthetic.inputs:
             self._port(f"{where}.synthetic.inputs", name)
-        truth = {**self.fixed, **draft.conditions, **table.synthetic.inputs}
+        truth = imposed(self.fixed, draft.conditions, table.synthetic.inputs)
         field, what = f"{where}.synthetic", "the numerical experiment itself"
         rng = np.random.default_rng([table.synthetic.seed, 977])
         observed = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 from tamis.errors import StudyError
 from tamis.files import save_arrays
 from tamis.inference.emulated import EmulatedLikelihood, mct
-from tamis.inference.likelihood import Likelihood
+from tamis.inference.likelihood import Likelihood, Simulated
 from tamis.inference.metropolis import metropolis
 from tamis.inference.mode import polish
 from tamis.inference.posterior import Posterior
@@ -53,7 +54,7 @@ def check_affordable(study: Study) -> None:
 
 def likelihood_seconds(study: Study) -> float:
     """Time the likelihood of a point by the simulator's batch door, in batches that grow until they last."""
-    likelihood = Likelihood(study.space, tuple((e, study.forward(e)) for e in study.calibrated))
+    likelihood = Likelihood(study.space, tuple((e, Simulated(study.query(e))) for e in study.calibrated))
     x = study.space.sample(MOST_TIMED, np.random.default_rng(0))
     rows = FIRST_TIMED
     likelihood(x[:rows])
@@ -103,7 +104,8 @@ def run(context: Context) -> None:
     asked = _passing(study, "sampled", context.hashes["posterior"], ".txt")
     checkpoint = _passing(study, "checkpoint", context.hashes["posterior"], ".npz")
     likelihood = _likelihood(context, asked)
-    posterior = _sample(context, likelihood, checkpoint)
+    sample, rng = _sampler(study), context.rng("posterior")
+    posterior = sample(study.space, likelihood, rng=rng, checkpoint=checkpoint, progress=context.progress)
     if stored_runs(study) is None:
         posterior = _with_mode(posterior, likelihood)
     (study.folder / "sampled.npz").unlink(missing_ok=True)
@@ -133,18 +135,16 @@ def _likelihood(context: Context, asked: Path) -> Likelihood | EmulatedLikelihoo
     return Likelihood(study.space, tuple(found))
 
 
-def _sample(context: Context, likelihood: Likelihood | EmulatedLikelihood, checkpoint: Path) -> Posterior:
-    study, sampler = context.study, context.study.settings.sampler
-    common: Any = {"rng": context.rng("posterior"), "checkpoint": checkpoint, "progress": context.progress}
+def _sampler(study: Study) -> Callable[..., Posterior]:
+    """Return the sampler that the study names, with its numbers."""
+    sampler = study.settings.sampler
     if sampler.method == "tmcmc":
-        return tmcmc(study.space, likelihood, n=sampler.n, sweeps=sampler.sweeps, **common)
+        return partial(tmcmc, n=sampler.n, sweeps=sampler.sweeps)
     if sampler.method == "metropolis":
-        if stored_runs(study) is not None:  # where every point is a run, no more are made than were asked for
-            common["extend"] = 1
-        return metropolis(study.space, likelihood, chains=sampler.chains, draws=sampler.draws, **common)
-    assert isinstance(likelihood, EmulatedLikelihood)
-    sizes: Any = {"trajectories": sampler.trajectories, "draws": sampler.draws}
-    return mct(study.space, likelihood, **sizes, **common)
+        # where every point is a run, no more are made than were asked for
+        extend: Any = {} if stored_runs(study) is None else {"extend": 1}
+        return partial(metropolis, chains=sampler.chains, draws=sampler.draws, **extend)
+    return partial(mct, trajectories=sampler.trajectories, draws=sampler.draws)
 
 
 def _with_mode(posterior: Posterior, likelihood: Likelihood | EmulatedLikelihood) -> Posterior:

@@ -18,7 +18,7 @@ from tamis.analysis.propagation import fosm, fosm_conditions
 from tamis.analysis.sensitivity import Intervals, bootstrap, regression, sampled
 from tamis.design import sobol
 from tamis.errors import SimulationError, StudyError, TamisWarning
-from tamis.inference.likelihood import means
+from tamis.inference.likelihood import Simulated, means
 from tamis.results.records import Influence, save_records
 from tamis.space import Space
 from tamis.study.context import Context, load_surrogate
@@ -166,7 +166,7 @@ def _sampled(context: Context, model: Joined | None, rng: Generator) -> tuple[In
     """Sample the indices through the simulator's batch door, or through the surrogate."""
     study = context.study
     space, n = study.model_space, study.settings.sensitivity.n
-    forwards = [study.forward(e) for e in study.experiments]
+    forwards = [Simulated(study.query(e)) for e in study.experiments]
     if study.batched(study.experiments):
         found = sampled(lambda u: means(space, forwards, space.from_unit(u)), space.dim, n=n, rng=rng)
         return found, "simulator, by sampling"

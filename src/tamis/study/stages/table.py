@@ -73,16 +73,21 @@ class Stage:
         return import_module(f"tamis.study.stages.{self.name}")
 
 
-@dataclass(frozen=True)
 class Facts:
     """What stages depend on, as plain tables of a study file and hashes of the files that it names."""
 
-    raw: Raw
-
-    @cached_property
-    def hashes(self) -> dict[str, str]:
-        """The hashes that are known so far; a stage asks for those of earlier ones."""
-        return {}
+    def __init__(self, raw: Raw) -> None:
+        """Look at the file for what tells which stages it has."""
+        tables = {kind: raw.tables_of(kind) for kind in ("experiment", "predict", "next")}
+        self.raw, self.ahead, self.possible = raw, tables["predict"], tables["next"]
+        self.tests = [_without(table, *_ASIDE) for table in tables["experiment"]]
+        self.used = [t for t in self.tests if t.get("use", "calibrate") == "calibrate"]
+        self.waiting = [_without(table, *_ASIDE) for table in open_tables(raw)]
+        asked = [table for each in tables.values() for table in each]
+        self.calibrated = bool(self.used)
+        self.designed = self.calibrated or any(emulates(raw, table) for table in asked)
+        self.emulated = self.designed and surrogate_method(raw) != "none"
+        self.hashes: dict[str, str] = {}  # that are known so far; a stage asks for those of earlier ones
 
     def __getitem__(self, stage: str) -> str:
         """Return the hash of a stage."""
@@ -95,116 +100,70 @@ class Facts:
         return named_files(self.raw, tables)
 
     @cached_property
+    def common(self) -> tuple[Any, ...]:
+        """What everything random depends on."""
+        return self.raw.tables.get("seed", 1), core_code()
+
+    @cached_property
     def model(self) -> str:
         """The simulator and what is held fixed of its inputs."""
         model = self.raw.table("model")
         return digest(model, simulator_fingerprint(self.raw), self.files(model.get("inputs", {})))
 
     @cached_property
-    def common(self) -> tuple[Any, ...]:
-        """What everything random depends on."""
-        return self.raw.tables.get("seed", 1), core_code()
+    def prior(self) -> tuple[Any, ...]:
+        """The unknowns, as a list since their order is that of the arrays' columns, and their correlation."""
+        return list(self.raw.table("parameters").items()), self.raw.tables.get("correlation", [])
 
     @cached_property
-    def laws(self) -> list[Any]:
-        """All unknowns, as a list: their order is that of the arrays' columns."""
-        return list(self.raw.table("parameters").items())
-
-    @cached_property
-    def correlation(self) -> Any:
-        """What the prior says of several unknowns together."""
-        return self.raw.tables.get("correlation", [])
-
-    @cached_property
-    def feeds(self) -> list[Any]:
-        """The unknowns that are inputs of the simulator."""
+    def varied(self) -> tuple[Any, ...]:
+        """The same of the unknowns that are inputs of the simulator."""
         inputs, noisy = input_names(self.raw), set(noise_parameters(self.raw))
-        return [(n, law) for n, law in self.laws if (n in inputs if inputs is not None else n not in noisy)]
-
-    @cached_property
-    def tests(self) -> list[dict[str, Any]]:
-        """The tests, without what is only told of them."""
-        return [_without(table, *_ASIDE) for table in self.raw.tables_of("experiment")]
+        laws, correlation = self.prior
+        return [
+            (n, p) for n, p in laws if (n in inputs if inputs is not None else n not in noisy)
+        ], correlation
 
     @cached_property
     def run_at_design(self) -> list[dict[str, Any]]:
         """All that is run at the design: tests, and what a surrogate is to predict."""
-        more = (*self.raw.tables_of("predict"), *self.possible)
-        return [*self.tests, *(table for table in more if emulates(self.raw, table))]
+        return [*self.tests, *(t for t in (*self.ahead, *self.possible) if emulates(self.raw, t))]
 
-    @cached_property
-    def imposed(self) -> list[dict[str, Any]]:
-        """The conditions of all that is run at the design."""
-        return [{k: v for k, v in t.items() if k in _IMPOSED} for t in self.run_at_design]
+    def imposed(self) -> tuple[Any, ...]:
+        """The conditions of what is run at the design, and which part of the data each belongs to."""
+        kept = [{k: v for k, v in t.items() if k in _IMPOSED} for t in self.run_at_design]
+        return kept, taken_apart(self.raw), self.files(kept)
 
-    @cached_property
-    def seen(self) -> list[dict[str, Any]]:
+    def seen(self) -> tuple[Any, ...]:
         """What is observed there."""
         bare = [_without(table, *_ASIDE, "noise", "sd") for table in self.run_at_design]
-        return [{k: v for k, v in table.items() if k not in _HOW_TOLD} for table in bare]
-
-    @cached_property
-    def waiting(self) -> list[dict[str, Any]]:
-        """The tables that need runs of their own first."""
-        return [_without(table, *_ASIDE) for table in open_tables(self.raw)]
+        kept = [{k: v for k, v in table.items() if k not in _HOW_TOLD} for table in bare]
+        return kept, self.files(kept)
 
     @cached_property
     def likely(self) -> tuple[Any, ...]:
         """What the likelihood depends on."""
-        used = [t for t in self.tests if t.get("use", "calibrate") == "calibrate"]
-        data = [{k: v for k, v in t.items() if k not in ("emulate", "draws")} for t in used]
-        return *self.common, self.model, self.laws, self.correlation, data, self.files(data)
+        data = [{k: v for k, v in t.items() if k not in ("emulate", "draws")} for t in self.used]
+        return *self.common, self.model, *self.prior, data, self.files(data)
 
-    @cached_property
-    def surrogate(self) -> tuple[Any, ...]:
-        """What the surrogate depends on; its threshold only judges it."""
+    def fitted(self) -> tuple[Any, ...]:
+        """The surrogate's settings, without its threshold which only judges it, and what leads an enrichment."""
         table = self.raw.table("surrogate")
         led = table.get("enrich", {}).get("where") == "posterior" or emulates_loglike(self.raw)
-        fitted = {k: v for k, v in table.items() if k != "min_q2"}
-        return self["observables"], fitted, *(self.likely if led else ())
+        return {k: v for k, v in table.items() if k != "min_q2"}, *(self.likely if led else ())
 
-    @cached_property
-    def calls(self) -> tuple[str, ...]:
-        """What answers the likelihood instead of the simulator."""
-        return (self["surrogate"],) if self.emulated else ()
+    def sampled(self) -> tuple[Any, ...]:
+        """The sampler's settings, which part of the data it is given, and what answers for the simulator."""
+        calls = [self["surrogate"]] if self.emulated else []
+        return self.raw.table("inference"), taken_apart(self.raw), *calls
 
-    @cached_property
-    def possible(self) -> list[dict[str, Any]]:
-        """The experiments that might be done next."""
-        return self.raw.tables_of("next")
-
-    @cached_property
-    def text(self) -> tuple[Any, ...]:
-        """What the files say, comments included."""
-        return self.raw.text, self.raw.parents
-
-    @cached_property
     def predicted(self) -> tuple[Any, ...]:
-        """What predictions depend on, labels included."""
+        """Tests and predictions, labels included."""
         printed = [table.get("observe") for table in self.raw.tables_of("experiment")]
-        ahead = self.raw.tables_of("predict")
-        before = self["posterior"], self["surrogate"], self.tests, printed
-        return *before, ahead, self.files([self.tests, ahead])
+        return self.tests, printed, self.ahead, self.files([self.tests, self.ahead])
 
-    @cached_property
-    def calibrated(self) -> bool:
-        """Whether there are data to calibrate with."""
-        return any(t.get("use", "calibrate") == "calibrate" for t in self.raw.tables_of("experiment"))
-
-    @cached_property
-    def designed(self) -> bool:
-        """Whether there is a design: data, or an emulated prediction."""
-        tables = (table for kind in ("experiment", "predict", "next") for table in self.raw.tables_of(kind))
-        return self.calibrated or any(emulates(self.raw, table) for table in tables)
-
-    @cached_property
-    def emulated(self) -> bool:
-        """Whether there is a surrogate."""
-        return self.designed and surrogate_method(self.raw) != "none"
-
-    @cached_property
     def asks_sensitivity(self) -> bool:
-        """Whether the file asks for it, or a surrogate of the observables gives it."""
+        """Say whether the file asks for it, or a surrogate of the observables gives it."""
         given = self.emulated and not emulates_loglike(self.raw)
         return given or (self.designed and "sensitivity" in self.raw.tables)
 
@@ -221,23 +180,22 @@ def _without(table: dict[str, Any], *keys: str) -> dict[str, Any]:
 _TABLE = (
     Stage("synthetic", 11, lambda f: (core_code(), f.model, f.waiting, f.files(f.waiting)),
           lambda f: bool(f.waiting)),
-    Stage("design", 0, lambda f: (*f.common, f.feeds, f.correlation, f.raw.table("design")),
-          lambda f: f.designed),
-    Stage("runs", 1, lambda f: (f["design"], f.model, f.imposed, taken_apart(f.raw), f.files(f.imposed)),
-          lambda f: f.designed),
-    Stage("observables", 2, lambda f: (f["runs"], f.seen, f.files(f.seen)), lambda f: f.designed),
-    Stage("surrogate", 3, lambda f: f.surrogate, lambda f: f.emulated, more=("emulation.npz",)),
+    Stage("design", 0, lambda f: (*f.common, *f.varied, f.raw.table("design")), lambda f: f.designed),
+    Stage("runs", 1, lambda f: (f["design"], f.model, *f.imposed()), lambda f: f.designed),
+    Stage("observables", 2, lambda f: (f["runs"], *f.seen()), lambda f: f.designed),
+    Stage("surrogate", 3, lambda f: (f["observables"], *f.fitted()), lambda f: f.emulated, more=("emulation.npz",)),
     Stage("sensitivity", 4, lambda f: (f["surrogate"], f.raw.table("sensitivity")),
-          lambda f: f.asks_sensitivity, for_next=False),
-    Stage("posterior", 5, lambda f: (*f.likely, f.raw.table("inference"), taken_apart(f.raw), *f.calls),
-          lambda f: f.calibrated, keys=("sampled.npz",), per_part=True),
-    Stage("prediction", 6, lambda f: f.predicted, lambda f: True, per_part=True, for_next=False),
+          lambda f: f.asks_sensitivity(), for_next=False),
+    Stage("posterior", 5, lambda f: (*f.likely, *f.sampled()), lambda f: f.calibrated,
+          keys=("sampled.npz",), per_part=True),
+    Stage("prediction", 6, lambda f: (f["posterior"], f["surrogate"], *f.predicted()), lambda f: True,
+          per_part=True, for_next=False),
     Stage("propagation", 7, lambda f: (f["prediction"], f.raw.table("propagate")),
           lambda f: "propagate" in f.raw.tables, per_part=True, for_next=False),
     Stage("next", 8, lambda f: (f["posterior"], f["surrogate"], f.possible, f.files(f.possible)),
           lambda f: f.calibrated and bool(f.possible), per_part=True),
-    Stage("report", 9, lambda f: (f["sensitivity"], f["propagation"], f["next"], *f.text, report_code()),
-          lambda f: True, suffix=".html"),
+    Stage("report", 9, lambda f: (f["sensitivity"], f["propagation"], f["next"], f.raw.text, f.raw.parents,
+          report_code()), lambda f: True, suffix=".html"),
 )
 # fmt: on
 STAGES: dict[str, Stage] = {stage.name: stage for stage in _TABLE}
