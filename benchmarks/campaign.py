@@ -83,7 +83,8 @@ def main(arguments: list[str]) -> None:
 
 def status(n: int) -> dict[str, float]:
     """Time `tamis status` of the ball with n runs done, and under way."""
-    from tamis.study.reader import read, stage_hashes
+    from tamis.study.reader import read
+    from tamis.study.stages.table import stage_hashes
 
     with tempfile.TemporaryDirectory() as folder:
         with redirect_stdout(StringIO()):

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from tamis.inference.likelihood import Likelihood
+from tamis import Study
+from tamis.inference.likelihood import Likelihood, Simulated
 from tamis.inference.posterior import Posterior
 from tamis.inference.tmcmc import tmcmc
-from tamis.study.build import Study
 
 ROOT = Path(__file__).parent.parent
 MODELS = ("M1", "M2", "M3")
@@ -22,7 +22,7 @@ EXACT = {
 def calibrate(model: str, n: int, seed: int) -> Posterior:
     """Sample one model's posterior as its study does, with another seed and another number of samples."""
     study = Study.load(ROOT / "examples/10_steel_contact" / f"{model.lower()}.toml")
-    terms = tuple((e, study.forward(e)) for e in study.experiments)
+    terms = tuple((e, Simulated(study.query(e))) for e in study.experiments)
     return tmcmc(study.space, Likelihood(study.space, terms), n=n, rng=np.random.default_rng(seed))
 
 

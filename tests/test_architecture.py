@@ -33,6 +33,7 @@ ROWS = [  # each may import the rows above it
     {"runs", "adapters"},
     {"surrogates"},
     {"inference", "analysis"},
+    {"results"},
     {"study"},
     {"cli", "report", "web", "vv", "__main__"},
 ]
@@ -218,6 +219,77 @@ def test_only_interfaces_looks_for_what_a_simulator_may_offer(path: Path) -> Non
             simulator = "simulator" in ast.unparse(node.args[0])
             named = isinstance(node.args[1], ast.Constant) and node.args[1].value in optional
             assert not (simulator and named), f"{path.name}, line {node.lineno}"
+
+
+def test_results_are_read_from_files_alone(path: Path) -> None:
+    here = room(path)
+    kept_out = {"results": ("tamis.simulation", "tamis.adapters", "tamis.sim."), "report": ("tamis.study",)}
+    for name, _ in imports(path):
+        assert not name.startswith(kept_out.get(here, ())), f"{path.name} imports {name}"
+
+
+@pytest.mark.parametrize("room", ["inference", "analysis", "surrogates"])
+def test_the_statistical_core_knows_no_store_and_no_process(room: str) -> None:
+    for path in sorted((SRC / room).rglob("*.py")):
+        for name, _ in imports(path):
+            assert not name.startswith("tamis.runs") or name == "tamis.runs.keys", (
+                f"{path.name} imports {name}"
+            )
+
+
+def import_graph() -> dict[str, set[str]]:
+    """Which module of tamis imports which, lazy and type-only imports counted."""
+    names = {}
+    for path in MODULES:
+        parts = ("tamis", *path.relative_to(SRC).with_suffix("").parts)
+        names[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    graph: dict[str, set[str]] = {}
+    for name, path in names.items():
+        found = set()
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                found |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                inside = {f"{node.module}.{alias.name}" for alias in node.names}
+                found |= {one if one in names else str(node.module) for one in inside}
+        graph[name] = (found & set(names)) - {name}
+    return graph
+
+
+def components(graph: dict[str, set[str]]) -> list[set[str]]:
+    """Strongly connected components, by Tarjan's algorithm."""
+    number: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[set[str]] = []
+
+    def visit(node: str) -> None:
+        number[node] = lowest[node] = len(number)
+        stack.append(node)
+        for other in graph[node]:
+            if other not in number:
+                visit(other)
+                lowest[node] = min(lowest[node], lowest[other])
+            elif other in stack:
+                lowest[node] = min(lowest[node], number[other])
+        if lowest[node] == number[node]:
+            start = stack.index(node)
+            found.append(set(stack[start:]))
+            del stack[start:]
+
+    for node in graph:
+        if node not in number:
+            visit(node)
+    return found
+
+
+def test_components_of_a_graph() -> None:
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": {"e"}, "e": {"d"}, "f": {"a"}}
+    assert sorted(map(sorted, components(graph))) == [["a", "b", "c"], ["d", "e"], ["f"]]
+
+
+def test_imports_go_round_in_no_circle_of_more_than_three() -> None:
+    assert [sorted(circle) for circle in components(import_graph()) if len(circle) > 3] == []
 
 
 def test_only_jit_calls_the_compiler() -> None:

@@ -15,6 +15,8 @@ import numpy as np
 import pytest
 
 from tamis.errors import SimulationError, StudyError, TamisWarning
+from tamis.experiment import Experiment, Observation
+from tamis.noise import Known
 from tamis.runs.campaign import evaluate, failures, observe, points
 from tamis.runs.store import RunStore
 from tamis.simulation import Port, find
@@ -201,7 +203,7 @@ def space(*names: str):
 
 
 def experiment(conditions=None, observations=()):
-    return SimpleNamespace(name="drop", conditions=conditions or {}, observations=observations)
+    return Experiment("drop", conditions or {}, observations)
 
 
 def stochastic():
@@ -276,7 +278,7 @@ class Take:
 
 
 def observation(output, size, declared=None):
-    return SimpleNamespace(observable=Take(output, size), size=declared or size, label="")
+    return Observation(Take(output, size), np.zeros(declared or size), Known(1.0))
 
 
 def test_observed_numbers_and_why_some_are_missing(tmp_path):
@@ -299,8 +301,8 @@ def test_observed_numbers_and_why_some_are_missing(tmp_path):
     )
     assert np.isnan(y[~good]).all()
     assert list(why) == [1, 2, 3] and why[1].startswith("failed: ")
-    assert why[2] == "experiment drop, observation 1: outside the run's span"
-    assert why[3] == "experiment drop, observation 1: not a finite number"
+    assert why[2] == "drop, observation 1: outside the run's span"
+    assert why[3] == "drop: not a finite number"
 
 
 def test_a_wrong_number_of_observed_values_is_a_failed_row(tmp_path):
@@ -309,4 +311,4 @@ def test_a_wrong_number_of_observed_values_is_a_failed_row(tmp_path):
     test = experiment(observations=(observation("z", 2, declared=3),))
     y, good = observe(test, runs, store)
     assert np.isnan(y).all() and not good.any()
-    assert "expected 3 numbers as in the data, found shape (2,)" in failures(test, runs, store)[0]
+    assert "the model gives 2 numbers where 3 are expected" in failures(test, runs, store)[0]

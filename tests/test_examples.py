@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 
 import tamis
-from tamis.study.artifacts import Candidate, load_records
-from tamis.study.build import Study
-from tamis.study.emulation import calibrated, emulated, load_surrogate
+from tamis import Study
+from tamis.results.records import Candidate, load_records
+from tamis.study.context import emulated, load_surrogate
 from tamis.study.parts import parts
+from tamis.study.stages.surrogate import calibrated
 from tests.shelf import spots
 
 EXAMPLES = Path(__file__).parent.parent / "examples"

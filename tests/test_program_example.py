@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tamis import Study
 from tamis.cli.main import main
 from tamis.contract import check_simulator
-from tamis.study.build import Study
 from tests.test_examples import TAMIS, check, copied
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "03_program"

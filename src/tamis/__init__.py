@@ -70,7 +70,7 @@ _WHERE = {
     "tamis.surrogates.reduced": ("Reduced", "fit_reduced"),
     "tamis.surrogates.enrich": ("enrich",),
     "tamis.surrogates.contract": ("check_surrogate",),
-    "tamis.inference.likelihood": ("Direct", "Emulated", "Likelihood"),
+    "tamis.inference.likelihood": ("Emulated", "Likelihood"),
     "tamis.inference.posterior": ("Posterior",),
     "tamis.inference.tmcmc": ("tmcmc",),
     "tamis.inference.metropolis": ("metropolis",),
@@ -79,10 +79,11 @@ _WHERE = {
     "tamis.inference.error_model": ("identify",),
     "tamis.inference.information": ("Gain", "expected_gain"),
     "tamis.inference.calibration": ("check_sampler",),
-    "tamis.inference.selection": ("compare",),
+    "tamis.inference.compare": ("compare",),
     "tamis.analysis.prediction": ("Predictive", "predict", "mix"),
     "tamis.analysis.propagation": ("monte_carlo", "fosm", "response_surface", "fit_laws"),
-    "tamis.study.build": ("Study",),
+    "tamis.study.api": ("Study",),
+    "tamis.study.direct": ("Direct",),
     "tamis.study.events": ("follow",),
 }
 _HOME = {name: module for module, names in _WHERE.items() for name in names}

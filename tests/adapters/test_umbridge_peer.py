@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
+from tamis import Study
 from tamis.adapters.http import http_model
 from tamis.cli.main import main
 from tamis.errors import SimulationError, StudyError
 from tamis.runs.campaign import evaluate
 from tamis.runs.store import RunStore
-from tamis.study.build import Study
 from tests.adapters.test_serve import Served, serving
 
 umbridge = pytest.importorskip("umbridge", reason="the package umbridge is not installed")

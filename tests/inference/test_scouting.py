@@ -103,19 +103,22 @@ def test_a_narrow_mode_with_most_of_the_mass_is_found(wide):
 def test_the_search_costs_seven_calls_a_point():
     sizes = []
     problem = problems.linear()
-    target = scores.target(problem.space, problem.loglike)
+    target = scores.Target(problem.space, problem.loglike)
 
-    def counted(z):
-        sizes.append(len(z))
-        return target(z)
+    class Counted(scores.Target):
+        def __call__(self, z):
+            sizes.append(len(z))
+            return super().__call__(z)
+
+    counted = Counted(problem.space, problem.loglike)
 
     from tamis.inference import tmcmc as module
 
     state = module.init(target, 200, 5, np.random.default_rng(0))
     rng = np.random.default_rng(1)
     while not (state.mixed and len(state.exponents) == 1):
-        state = module.step(state, target, 0.5, 40, rng)
+        state = module.step(state, rng, target=target, fraction=0.5, sweeps=40)
     while state.searched < scouting.BATCHES:
-        state = module.step(state, counted, 0.5, 40, rng)
+        state = module.step(state, rng, target=counted, fraction=0.5, sweeps=40)
     assert sizes == [200] * scouting.LOOKS + [100] * (scouting.CLIMBS + scouting.WEIGHS)
     assert sum(sizes) == 7 * 200 and 1 <= len(state.mode) <= 8 and len(state.rare) > 0

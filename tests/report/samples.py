@@ -5,18 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
 
+from tamis.inference.compare import compare
 from tamis.inference.posterior import Posterior
-from tamis.inference.selection import compare
 from tamis.marginals import lognormal, uniform
-from tamis.runs.store import Run
-from tamis.space import Parameter, Space
-from tamis.study.artifacts import (
+from tamis.results.records import (
     Comparison,
     DesignRuns,
     Emulation,
@@ -24,10 +21,19 @@ from tamis.study.artifacts import (
     NestedCheck,
     Panel,
     Propagation,
-    Reference,
     Results,
     Worry,
 )
+from tamis.results.study import (
+    ObservationRecord,
+    ParameterRecord,
+    Reference,
+    SeriesRecord,
+    SimulatorRecord,
+    StudyRecord,
+)
+from tamis.runs.store import Run
+from tamis.space import Parameter, Space
 from tamis.types import Array
 
 TEXT = """tamis = 1
@@ -356,34 +362,36 @@ def propagations() -> tuple[Propagation, ...]:
     )
 
 
-def study(stem: str = "study") -> Any:
-    simulator = SimpleNamespace(
-        name="model.py:ball",
-        version="ab12cd34",
-        inputs={},
-        outputs={},
-        doc="A ball.",
-        references=("Kuwabara G., Kono K. 1987, Jpn. J. Appl. Phys. 26, 1230, 10.1143/JJAP.26.1230",),
+def study(stem: str = "study") -> StudyRecord:
+    simulator = SimulatorRecord(
+        "model.py:ball",
+        "ab12cd34",
+        "A ball.",
+        ("Kuwabara G., Kono K. 1987, Jpn. J. Appl. Phys. 26, 1230, 10.1143/JJAP.26.1230",),
     )
+    parameters = (
+        ParameterRecord("e", "uniform", {"low": 0.6, "high": 0.95}, label="restitution"),
+        ParameterRecord("k_t", "uniform", {"low": 1e7, "high": 2e8}, unit="N/m"),
+        ParameterRecord("sigma", "lognormal", {"median": 0.01, "cov": 1.0}, unit="m", is_input=False),
+    )
+    seen = (ObservationRecord("ctr", "angle [deg]", "ctr"),)
     series = (
-        SimpleNamespace(name="ctr-low", where={"k_t": (1e7, SPLIT)}),
-        SimpleNamespace(name="ctr-high", where={"k_t": (SPLIT, 2e8)}),
-        SimpleNamespace(name="tests", where=None),
+        SeriesRecord("ctr-low", "predict", ("ctr-low",), seen, where={"k_t": (1e7, SPLIT)}),
+        SeriesRecord("ctr-high", "predict", ("ctr-high",), seen, where={"k_t": (SPLIT, 2e8)}),
+        SeriesRecord("tests", "calibrate", ("tests",), seen, designed=True),
     )
     references = (
         Reference("Table 4 of the paper", 16.39, {"e": 0.81, "k_t": 1.01e8}, {"e": 0.05, "k_t": 0.338}),
         Reference("quadrature", 19.59, {"e": 0.803, "k_t": 1.1e8}, {}),
     )
-    return SimpleNamespace(
-        path=Path(f"{stem}.toml"),
+    return StudyRecord(
+        file=f"{stem}.toml",
         title="Dropped <ball> & plate",
         seed=7,
         simulator=simulator,
-        space=space(),
-        model_space=space().subset(["e", "k_t"]),
+        parameters=parameters,
         series=series,
         references=references,
-        settings=SimpleNamespace(surrogate=SimpleNamespace(min_q2=0.95, enrich=None)),
         text=TEXT,
         parents=(("common.toml", "seed = 7\n"),),
     )

@@ -15,7 +15,8 @@ import pytest
 from tamis.report import page, write_report
 from tamis.report.blocks import Grid
 from tamis.report.references import beside, reference_grid
-from tamis.study.artifacts import IdentifiedError, Results
+from tamis.results.records import Results
+from tamis.results.study import IdentifiedError
 from tests.report import samples
 
 VOID = {"meta", "br", "link", "img", "input", "hr", "path", "use", "rect", "polygon", "image"}
@@ -283,7 +284,7 @@ def test_errors_found_from_reference_tests_are_a_table() -> None:
         IdentifiedError("drop-1.0", "z", "m", 0.03, modes, 0.012),
         IdentifiedError("drop-2.0", "z", "m", 0.01, (), 0.0),
     )
-    blocks = page.data_and_model(replace(samples.results(), errors=errors))
+    blocks = page.data_and_model(samples.results(study=replace(samples.study(), errors=errors)))
     table = blocks[-1]
     assert isinstance(table, Grid) and table.numbers is not None
     first, second = ([cell.text for cell in row] for row in table.rows)

@@ -13,8 +13,8 @@ from tamis.inference.posterior import Posterior
 from tamis.marginals import gamma, uniform
 from tamis.report import parameters
 from tamis.report.style import PARAMETERS, POSTERIOR, PRIOR_FILL
+from tamis.results.study import Reference
 from tamis.space import Parameter, Space
-from tamis.study.artifacts import Reference
 from tests.report import samples
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 
 from tamis.report.blocks import Grid, Links, Picture
 from tamis.report.parts import coverage, part_blocks, shared_parameters
+from tamis.results.study import SeriesRecord
 from tests.report import samples
 
 
@@ -30,8 +30,10 @@ def part(name: str, seed: int, own: str, shares: dict[str, float], drop: int | N
         replace(first, series=series, coverage=share, use="calibrate" if series == own else "validate")
         for series, share in shares.items()
     )
-    series = tuple(SimpleNamespace(name=key, use="calibrate" if key == own else "validate") for key in shares)
-    study = SimpleNamespace(part=name, space=posterior.space, series=series)
+    whole = samples.study()
+    series = tuple(SeriesRecord(key, "calibrate" if key == own else "validate", (key,), ()) for key in shares)
+    mine = tuple(p for p in whole.parameters if p.name in posterior.space.names)
+    study = replace(whole, part=name, parameters=mine, series=series)
     return samples.results(Path("results") / name, study=study, posterior=posterior, panels=panels)
 
 

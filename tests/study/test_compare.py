@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import tamis
+from tamis import Study
 from tamis.cli.main import main
-from tamis.study.artifacts import Panel, load_records
-from tamis.study.build import Study
+from tamis.results.records import Panel, load_records
 from tamis.study.compare import compare_studies, held_parameter
 from tamis.study.reader import read
 

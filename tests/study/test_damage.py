@@ -13,12 +13,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tamis import Study
 from tamis.errors import StudyError, TamisWarning
 from tamis.files import load_arrays, save_arrays
 from tamis.inference import loop
-from tamis.study.build import Study
-from tamis.study.manifest import read_manifest, write_manifest
-from tamis.study.reader import read, up_to_date
+from tamis.results.manifest import read_manifest, write_manifest
+from tamis.study.reader import read
+from tamis.study.stages.table import up_to_date
 from tamis.types import Array
 
 

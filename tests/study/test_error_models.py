@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tamis import Study
 from tamis.errors import StudyError
-from tamis.study.build import Study
-from tamis.study.reader import read, up_to_date
+from tamis.study.reader import read
+from tamis.study.stages.table import up_to_date
 from tests.study.beam import edit, few_draws, split, write
 
 
@@ -139,6 +140,7 @@ def test_an_error_identified_from_reference_tests(folder):
         'kind = "lowrank", reference = "measured.csv", nominal = { a = 1.5 }',
     ):
         (folder / "study.toml").write_text(text.replace('kind = "known", sd = 0.1', noise, 1))
+        Study.load("study.toml").run("synthetic", executor=0)
         found.append(Study.load("study.toml").series[0].experiments[0].observations[0].noise)
     np.testing.assert_allclose(found[0].mean, found[1].mean, atol=1e-9)
     np.testing.assert_allclose(
@@ -159,10 +161,11 @@ def test_the_report_shows_errors_found_from_reference_tests(folder):
     edit(folder, 'noise = { kind = "known", sd = 0.1 }', noise)
     projected = 'kind = "lowrank", reference = "errors.csv", residual = false'
     edit(folder, 'kind = "known", sd = 0.1', projected)
-    found = Study.load("study.toml").run(executor=0)
-    with_residual, without = found.errors
+    study = Study.load("study.toml")
+    found = study.run(executor=0)
+    with_residual, without = found.study.errors
     assert (with_residual.series, with_residual.label, with_residual.unit) == ("light", "near", "m")
-    part = found.study.series[0].experiments[0].observations[0].noise.parts[0]
+    part = study.series[0].experiments[0].observations[0].noise.parts[0]
     # squares add up to the variance, averaged over the test
     squares = sum(sd**2 for sd in with_residual.modes) + with_residual.residual**2
     assert squares == pytest.approx(part.error_variance(np.zeros((1, 3)), {}, None).mean())
@@ -171,7 +174,7 @@ def test_the_report_shows_errors_found_from_reference_tests(folder):
     assert list(without.modes) == sorted(without.modes, reverse=True)
     assert "Identified errors" in (folder / "results/study/report.html").read_text()
     rows = (folder / "results/study/tables/errors.csv").read_text().splitlines()
-    assert len(rows) == 1 + sum(2 + len(e.modes) for e in found.errors)
+    assert len(rows) == 1 + sum(2 + len(e.modes) for e in found.study.errors)
 
 
 def test_a_sum_of_errors_that_has_no_density_is_refused(folder):
@@ -233,6 +236,7 @@ observe = [ {{ output = "near", how = "at", times = [1, 2, 3], noise = {{ kind =
         for k in range(60)
     )
     (folder / "study.toml").write_text(text[:head] + tests + text[text.index("[[predict]]") :])
+    Study.load("study.toml").run("synthetic", executor=0)
     study = Study.load("study.toml")
     errors = np.array([s.experiments[0].observations[0].y[0] for s in study.series[:60]]) - [1.0, 2.0, 3.0]
     # independent from test to test, common along a test: mean 0.03, sd about 0.054, five standard errors of 60

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import tamis
+from tamis import Study
 from tamis.cli.main import main
-from tamis.study.build import Study
 
 BALL = Path(__file__).parents[2] / "examples" / "01_ball"
 

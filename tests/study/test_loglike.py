@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 
 import tamis
+from tamis import Study
 from tamis.cli.main import main
 from tamis.cli.summary import print_results
 from tamis.errors import StudyError
 from tamis.inference.emulated import fit_loglike
 from tamis.inference.posterior import Posterior
-from tamis.study import sampling
-from tamis.study.build import Study
-from tamis.study.reader import read, up_to_date
+from tamis.study.reader import read
+from tamis.study.stages import posterior as sampling
+from tamis.study.stages.table import up_to_date
 from tamis.surrogates import kriging
 from tests.shelf import spots
 

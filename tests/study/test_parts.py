@@ -9,12 +9,13 @@ import warnings
 import numpy as np
 import pytest
 
+from tamis import Study
 from tamis.cli.main import main
 from tamis.errors import StudyError
 from tamis.inference.likelihood import Likelihood
-from tamis.study.build import Study
 from tamis.study.parts import parts
-from tamis.study.reader import read, up_to_date
+from tamis.study.reader import read
+from tamis.study.stages.table import up_to_date
 from tests.shelf import spots
 from tests.study.beam import edit, few_draws, split, write
 
@@ -139,11 +140,11 @@ def test_interrupted_anywhere_ends_with_the_same_bytes(folder, monkeypatch, how)
 def test_parts_that_are_done_stay(folder, monkeypatch):
     few_draws(folder)
     split(folder, "experiment")
-    from tamis.study import stages
+    from tamis.study.stages import posterior
 
     study = Study.load("study.toml")
     done = []
-    real = stages.WORK["posterior"]
+    real = posterior.run
 
     def once(context):
         done.append(context.study.part)
@@ -151,7 +152,7 @@ def test_parts_that_are_done_stay(folder, monkeypatch):
             raise KeyboardInterrupt
         real(context)
 
-    monkeypatch.setitem(stages.WORK, "posterior", once)
+    monkeypatch.setattr(posterior, "run", once)
     with pytest.raises(KeyboardInterrupt):
         study.run("posterior", executor=0)
     study.run("posterior", executor=0)
@@ -261,10 +262,10 @@ def test_next_and_a_fresh_run_agree_to_the_byte(folder):
 def test_warnings_of_parts_keep_their_names_through_an_interruption(folder, monkeypatch):
     few_draws(folder)
     from tamis.errors import TamisWarning
-    from tamis.study import stages
+    from tamis.study.stages import posterior
 
     split(folder, "experiment")
-    real, done = stages.WORK["posterior"], []
+    real, done = posterior.run, []
 
     def warning(context):
         done.append(context.study.part)
@@ -274,7 +275,7 @@ def test_warnings_of_parts_keep_their_names_through_an_interruption(folder, monk
             raise KeyboardInterrupt
         real(context)
 
-    monkeypatch.setitem(stages.WORK, "posterior", warning)
+    monkeypatch.setattr(posterior, "run", warning)
     study = Study.load("study.toml")
     with pytest.raises(KeyboardInterrupt):
         study.run("posterior", executor=0)
@@ -287,16 +288,16 @@ def test_what_stages_of_the_whole_say_of_a_test_is_no_warning_of_a_part(folder, 
     """Runs that cannot be compared are told by the test's name, which is also that of a part."""
     few_draws(folder)
     from tamis.errors import TamisWarning
-    from tamis.study import stages
+    from tamis.study.stages import observables
 
     split(folder, "experiment")
-    real = stages.WORK["observables"]
+    real = observables.run
 
     def warning(context):
         warnings.warn("light: 3 runs cannot be compared with the data", TamisWarning, stacklevel=2)
         real(context)
 
-    monkeypatch.setitem(stages.WORK, "observables", warning)
+    monkeypatch.setattr(observables, "run", warning)
     found = Study.load("study.toml").run("posterior", executor=0)
     told = [w.text for w in found.worries if "cannot be compared" in w.text]
     assert told == ["light: 3 runs cannot be compared with the data"]

@@ -10,8 +10,8 @@ from scipy.special import ndtri
 
 from tamis.inference.posterior import Posterior
 from tamis.marginals import uniform
+from tamis.results.shapes import digits, modes, several, span, together
 from tamis.space import Parameter, Space
-from tamis.study.shapes import digits, modes, several, span, together
 
 
 def posterior(columns, units=None, ess=None):

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from tamis import Study
 from tamis.cli.main import main
 from tamis.simulation import source_version
-from tamis.study.build import Study
-from tamis.study.manifest import STAGES
-from tamis.study.reader import read, stage_hashes, up_to_date
+from tamis.study.reader import read
+from tamis.study.stages.table import STAGES, stage_hashes, up_to_date
 from tests.shelf import spots
 
 BALL = Path(__file__).parents[2] / "examples" / "01_ball"

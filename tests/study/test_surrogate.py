@@ -12,13 +12,14 @@ import time
 import numpy as np
 import pytest
 
+from tamis import Study
 from tamis.cli.main import main
 from tamis.errors import SurrogateError
 from tamis.inference.tmcmc import tmcmc
 from tamis.runs.store import RunStore
-from tamis.study.build import Study
-from tamis.study.emulation import load_surrogate
-from tamis.study.reader import read, up_to_date
+from tamis.study.context import load_surrogate
+from tamis.study.reader import read
+from tamis.study.stages.table import up_to_date
 from tests.shelf import spots
 
 MODEL = """

@@ -11,20 +11,19 @@ import numpy as np
 import pytest
 from scipy.special import ndtr, ndtri
 
+from tamis import Study
 from tamis.analysis.prediction import Predictive
 from tamis.cli.main import main
 from tamis.errors import SurrogateError
 from tamis.inference.posterior import Posterior
 from tamis.marginals import uniform
+from tamis.results.gather import doubted, load_results
+from tamis.results.records import Emulation
+from tamis.results.verdict import Probability, decisions, verdict
+from tamis.results.worries import worries
 from tamis.space import Parameter, Space
 from tamis.study import remedy
-from tamis.study.artifacts import Emulation
-from tamis.study.build import Study
-from tamis.study.checks import worries
-from tamis.study.emulation import load_emulations
-from tamis.study.influence import doubted
-from tamis.study.panels import make_panel
-from tamis.study.verdict import Probability, decisions, verdict
+from tamis.study.stages.prediction import make_panel
 from tests.report import samples
 from tests.study import beam
 
@@ -297,7 +296,7 @@ def test_what_cannot_be_judged_has_no_number_and_stops_the_study(chirp, monkeypa
     u = np.random.default_rng(0).random((5, 2))
     few = emulation(math.nan, judged=False, points=u)
     with pytest.raises(SurrogateError) as caught:
-        remedy.check_good_enough(study, [few])
+        remedy.check_good_enough(study, [few], remedy.remedy(study, [few]))
     assert str(caught.value).startswith(
         "the surrogate of run-1 z cannot be judged. 2 parameters need at least 6 runs ([design] n); there are 5. Go on"
     )
@@ -315,7 +314,7 @@ def test_what_cannot_be_judged_has_no_number_and_stops_the_study(chirp, monkeypa
 
 def test_what_the_fit_cannot_judge_reaches_the_record(chirp, monkeypatch):
     """The score of the surrogate says so; the record, the news and the outcome have no number then."""
-    from tamis.study import emulation as stage
+    from tamis.study.stages import surrogate as stage
 
     (chirp / "study.toml").write_text(STUDY.replace("n = 32", "n = 12"))
     fit = stage.fit_reduced
@@ -326,7 +325,7 @@ def test_what_the_fit_cannot_judge_reaches_the_record(chirp, monkeypatch):
 
     monkeypatch.setattr(stage, "fit_reduced", unjudged)
     found = Study.load("study.toml").run("surrogate", executor=0)
-    (record,) = load_emulations(Study.load("study.toml"))
+    (record,) = load_results(chirp / "results" / "study").emulations
     assert not record.judged and record.poor and math.isnan(record.q2) and np.isnan(record.q2_points).all()
     assert found.verdict.startswith(
         "The surrogate of run-1, z cannot be judged by 12 points for 2 parameters"
@@ -338,7 +337,7 @@ def test_indices_of_a_poor_surrogate_are_rough_and_of_a_useless_one_left_out(chi
     known = replace(samples.influences()[0], series="run-1", label="z", source="polynomial chaos")
 
     def read(record, judge):
-        (found,) = doubted(study, (record,), (judge,))
+        (found,) = doubted(study.record(), (record,), (judge,))
         return found
 
     rough = read(known, emulation(0.8))

@@ -9,9 +9,9 @@ import re
 import pytest
 
 from tamis.cli.main import main
+from tamis.results.records import DesignRuns
+from tamis.results.worries import worries
 from tamis.runs.store import Run
-from tamis.study.artifacts import DesignRuns
-from tamis.study.checks import worries
 
 MODEL = """
 import warnings

@@ -20,7 +20,7 @@ from scipy.special import ndtr
 
 from tamis.errors import SimulationError
 from tamis.experiment import Experiment
-from tamis.inference.likelihood import Forward, answers, some, with_error
+from tamis.inference.likelihood import Forward, answers, part_of, with_error
 from tamis.inference.posterior import Posterior
 from tamis.space import Space
 from tamis.types import Array, Gauss, Generator
@@ -158,7 +158,7 @@ def _predictive(
     told, errors, variances, biases = [], [], [], []
     for experiment, model in zip(experiments, models, strict=True):
         for observation, part in zip(experiment.observations, experiment.parts(), strict=True):
-            mean = with_error(some(model, part), rng)[good]
+            mean = with_error(part_of(model, part), rng)[good]
             told.append(mean)
             errors.append(observation.noise.draw(mean, theta, observation.coord, rng))
             variances.append(observation.noise.error_variance(mean, theta, observation.coord))

@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,6 @@ from tamis.errors import SimulationError, StudyError, TamisError, visible
 
 if TYPE_CHECKING:
     from tamis.runs.pool import Executors
-    from tamis.study.manifest import Stage
     from tamis.study.reader import Raw
 
 DONE, COMPUTATION_SAYS_NO, WRONG_REQUEST, INTERRUPTED = 0, 1, 2, 130
@@ -59,15 +59,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         return DONE
     except OSError as error:
-        print(
-            f"error: {error.filename or ''}: {error.strerror or error}; nothing finished is lost",
-            file=sys.stderr,
-        )
+        what = f"{error.filename or ''}: {error.strerror or error}"
+        print(f"error: {what}; nothing finished is lost", file=sys.stderr)
         return WRONG_REQUEST
 
 
 def _parser() -> argparse.ArgumentParser:
-    from tamis.study.manifest import STAGES
+    from tamis.study.stages.table import STAGES
 
     parser = argparse.ArgumentParser(
         prog="tamis",
@@ -89,7 +87,11 @@ def _parser() -> argparse.ArgumentParser:
         "--like", default="ball", help="the study to copy: ball (default), or borehole, a slow simulator"
     )
 
-    sub = add("check", check, "Validate a study, run one point, time it, and print the plan and its cost.")
+    sub = add(
+        "check",
+        _handed("plan.print_plan", "study"),
+        "Validate a study, run one point, time it, and print the plan and its cost.",
+    )
     sub.add_argument("study", type=Path, metavar="STUDY")
 
     sub = add("run", run, "Bring every stage of a study up to date; interrupted, the same command goes on.")
@@ -97,14 +99,20 @@ def _parser() -> argparse.ArgumentParser:
         "study", type=Path, metavar="STUDY", help="a study file, or a folder with study.toml in it"
     )
     sub.add_argument(
-        "--to", choices=STAGES, default="report", metavar="STAGE", help=f"last stage: {', '.join(STAGES)}"
+        "--to",
+        choices=list(STAGES),
+        default="report",
+        metavar="STAGE",
+        help=f"last stage: {', '.join(STAGES)}",
     )
     sub.add_argument("--retry-failed", action="store_true", help="run again the points whose run failed")
     sub.add_argument("--force", action="store_true", help="go on with a surrogate below its threshold")
     _common(sub)
 
     sub = add(
-        "status", status, "Show stages, runs done, failed and left, the time left, and why runs failed."
+        "status",
+        _handed("plan.print_status", "study"),
+        "Show stages, runs done, failed and left, the time left, and why runs failed.",
     )
     sub.add_argument(
         "study", type=Path, metavar="STUDY", nargs="?", help="default: every study below this folder"
@@ -168,7 +176,11 @@ def _parser() -> argparse.ArgumentParser:
 
 def _store_verbs(add: Callable[..., argparse.ArgumentParser]) -> None:
     text = "a study file, or a folder of runs"
-    sub = add("import", import_, "Bring existing runs of a study's simulator into its run store.")
+    sub = add(
+        "import",
+        _handed("stores.print_import", "study", "source", "map", "replace"),
+        "Bring existing runs of a study's simulator into its run store.",
+    )
     sub.epilog = "example: tamis import study.toml old.csv --map young=E pmax=peak run_id="
     sub.add_argument("study", type=Path, metavar="STUDY")
     sub.add_argument(
@@ -189,7 +201,11 @@ def _store_verbs(add: Callable[..., argparse.ArgumentParser]) -> None:
     )
     sub.add_argument("--replace", action="store_true", help="prefer the table where the store differs")
 
-    sub = add("export", export, "Write runs as plain files: a table, and one file a run for its arrays.")
+    sub = add(
+        "export",
+        _handed("stores.print_export", "store", "folder", "status", "simulator"),
+        "Write runs as plain files: a table, and one file a run for its arrays.",
+    )
     sub.add_argument("store", type=Path, metavar="STUDY|RUNS", help=text)
     sub.add_argument("folder", type=Path, metavar="DEST", help="a new folder")
     sub.add_argument(
@@ -197,7 +213,11 @@ def _store_verbs(add: Callable[..., argparse.ArgumentParser]) -> None:
     )
     sub.add_argument("--simulator", metavar="NAME", help="only runs of this simulator")
 
-    sub = add("merge", merge, "Copy the runs that one store lacks from others, which are only read.")
+    sub = add(
+        "merge",
+        _handed("stores.print_merge", "into", "sources"),
+        "Copy the runs that one store lacks from others, which are only read.",
+    )
     sub.epilog = "example: tamis merge study.toml /mnt/cluster/ball/runs; exit code 1 if outputs contradict"
     sub.add_argument("into", type=Path, metavar="INTO", help=text)
     sub.add_argument("sources", type=Path, metavar="FROM", nargs="+", help=text)
@@ -211,6 +231,17 @@ def _store_verbs(add: Callable[..., argparse.ArgumentParser]) -> None:
     sub.add_argument(
         "--orphans", action="store_true", help="also runs of simulator versions that no study here uses"
     )
+
+
+def _handed(where: str, *names: str) -> Callable[[argparse.Namespace], int]:
+    """Return a verb that hands its arguments to a function of this package, imported when it runs."""
+
+    def verb(arguments: argparse.Namespace) -> int:
+        module, _, function = where.partition(".")
+        found = getattr(import_module(f"tamis.cli.{module}"), function)
+        return int(found(*(getattr(arguments, name) for name in names)))
+
+    return verb
 
 
 def _common(sub: argparse.ArgumentParser) -> None:
@@ -263,28 +294,22 @@ def new(arguments: argparse.Namespace) -> int:
     return DONE
 
 
-def check(arguments: argparse.Namespace) -> int:
-    """Validate and price a study."""
-    from tamis.cli.plan import print_plan
-
-    return print_plan(arguments.study)
-
-
 def run(arguments: argparse.Namespace) -> int:
     """Bring a study up to date."""
     from tamis.cli.summary import print_results, print_unchanged, tell_of_compiling
     from tamis.cli.terminal import reporting
-    from tamis.study.manifest import read_manifest
-    from tamis.study.reader import read, up_to_date
+    from tamis.results.manifest import read_manifest
+    from tamis.study.reader import read
+    from tamis.study.stages.table import up_to_date
 
     raw = read(arguments.study)
-    upto: Stage = arguments.to
+    upto: str = arguments.to
     if all(up_to_date(raw, upto).values()) and not arguments.retry_failed:
         result = read_manifest(raw.results).get("result") if upto == "report" else None
         print_unchanged(raw.path.name, result, raw.results / "report.html", as_json=arguments.json)
         return COMPUTATION_SAYS_NO if result and any(w["unsound"] for w in result["worries"]) else DONE
     from tamis.study.build import build
-    from tamis.study.stages import run as run_stages
+    from tamis.study.run import run as run_stages
 
     study = build(raw)
     tell_of_compiling(study.simulator)
@@ -303,34 +328,6 @@ def run(arguments: argparse.Namespace) -> int:
     return COMPUTATION_SAYS_NO if unsound or (poor and upto in ("surrogate", "sensitivity")) else DONE
 
 
-def status(arguments: argparse.Namespace) -> int:
-    """Show where studies stand."""
-    from tamis.cli.plan import print_status
-
-    return print_status(arguments.study)
-
-
-def import_(arguments: argparse.Namespace) -> int:
-    """Bring existing runs in."""
-    from tamis.cli.stores import print_import
-
-    return print_import(arguments.study, arguments.source, arguments.map, arguments.replace)
-
-
-def export(arguments: argparse.Namespace) -> int:
-    """Write runs out."""
-    from tamis.cli.stores import print_export
-
-    return print_export(arguments.store, arguments.folder, arguments.status, arguments.simulator)
-
-
-def merge(arguments: argparse.Namespace) -> int:
-    """Join run stores."""
-    from tamis.cli.stores import print_merge
-
-    return print_merge(arguments.into, arguments.sources)
-
-
 def gc(arguments: argparse.Namespace) -> int:
     """Clean a run store up."""
     from tamis.cli.stores import print_gc
@@ -343,9 +340,10 @@ def report(arguments: argparse.Namespace) -> int:
     """Rebuild the report alone."""
     from tamis.cli.summary import shown
     from tamis.study.build import build
-    from tamis.study.gathering import results
-    from tamis.study.reader import read, up_to_date
-    from tamis.study.stages import write_report
+    from tamis.study.reader import read
+    from tamis.study.run import results
+    from tamis.study.stages.report import write_report
+    from tamis.study.stages.table import up_to_date
 
     raw = read(arguments.study)
     stale = [stage for stage, current in up_to_date(raw, "next").items() if not current]
@@ -363,7 +361,8 @@ def compare(arguments: argparse.Namespace) -> int:
     """Weigh studies against each other."""
     from tamis.cli.summary import print_comparison
     from tamis.cli.terminal import reporting
-    from tamis.study.reader import comparison_folder, read, read_comparison
+    from tamis.study.reader import read
+    from tamis.study.stages.table import comparison_folder, read_comparison
 
     raws = [read(path) for path in arguments.studies]
     record = read_comparison(raws)
@@ -385,7 +384,7 @@ def next_(arguments: argparse.Namespace) -> int:
     from tamis.cli.terminal import reporting
     from tamis.study.build import build
     from tamis.study.reader import read
-    from tamis.study.stages import run as run_stages
+    from tamis.study.run import run as run_stages
 
     raw = read(arguments.study)
     if not raw.tables_of("next"):
@@ -440,9 +439,10 @@ def serve(arguments: argparse.Namespace) -> int:
     timeout = arguments.timeout
     fixed: dict[str, float | int | str] = {}
     if arguments.name.endswith(".toml") or Path(arguments.name).is_dir():
-        from tamis.study.build import Study
+        from tamis.study.build import build
+        from tamis.study.reader import read
 
-        study = Study.load(arguments.name)
+        study = build(read(Path(arguments.name)))
         simulator, fixed = whole_of(study.simulator), dict(study.fixed)
         timeout = timeout if timeout is not None else study.settings.timeout
     else:

@@ -17,23 +17,24 @@ import numpy as np
 from tamis.cli.terminal import say, table
 from tamis.contract import check_simulator
 from tamis.errors import SimulationError, StudyError
+from tamis.experiment import Experiment, WrongCount
 from tamis.families import file_of
 from tamis.files import load_arrays
 from tamis.interfaces import check_present, whole_of
 from tamis.quantities import duration, size
+from tamis.results.manifest import read_manifest
 from tamis.runs.keys import read_keys, run_key
 from tamis.runs.provenance import changes, code_warning, outdated
 from tamis.runs.store import Run, RunStore, failure_groups, paths
 from tamis.simulation import explained
 from tamis.study.events import under_way
-from tamis.study.manifest import read_manifest
-from tamis.study.reader import Raw, applies, read, stage_hashes, up_to_date
+from tamis.study.reader import Raw, read
+from tamis.study.stages.table import STAGES, Facts, stage_hashes, up_to_date
 from tamis.types import Array, Inputs, Outputs, Value
 
 if TYPE_CHECKING:
-    from tamis.experiment import Experiment
     from tamis.marginals import Marginal
-    from tamis.study.build import Study
+    from tamis.study.definition import Study
     from tamis.study.series import Series
 
 _GROUPS = 5  # kinds of failure that are shown
@@ -46,10 +47,11 @@ _PATIENCE = 20.0  # seconds, for asking a simulator whether it keeps its contrac
 def print_plan(path: Path) -> int:
     """Validate a study, run one point, time it, and say what the whole will take."""
     from tamis.study.build import build
-    from tamis.study.stages import design_inputs
+    from tamis.study.run import completed
+    from tamis.study.stages.design import design_inputs
 
     raw = read(path)
-    study = build(raw)
+    study = completed(build(raw))
     say(f"{raw.path.name}: {study.title}")
     roles = [(p.name, p.unit, _role(study, p.name), *_range(p.prior)) for p in study.space.parameters]
     table(("parameter", "unit", "role", "5 % of prior", "95 %"), roles)
@@ -65,8 +67,11 @@ def print_plan(path: Path) -> int:
     if n:
         say(f"design: {n} runs, about {duration(n * seconds)} on one core, {size(n * each)} stored")
         _print_stored(study, keys)
-    _print_sampling(study, seconds)
-    _print_predicting(study, seconds)
+    facts = Facts(raw)
+    for stage in STAGES.values():
+        if stage.applies(facts) and hasattr(stage.module, "cost"):
+            for line in stage.module.cost(study, seconds, duration):
+                say(line)
     _print_states(raw)
     return 0
 
@@ -114,7 +119,7 @@ def _one_point(study: Study) -> tuple[float, int, int]:
     space = study.model_space
     middle = space.from_unit(np.full((1, space.dim), 0.5))[0]
     experiment = study.series[0].experiments[0]
-    inputs = study.forward(experiment).inputs(middle)
+    inputs = study.query(experiment).inputs(middle)
     with tempfile.TemporaryDirectory() as scratch:
         try:
             with explained(study.simulator):
@@ -142,19 +147,12 @@ def _stored(outputs: Outputs) -> int:
 
 def _check_observed(experiment: Experiment, outputs: Outputs) -> None:
     """Refuse what cannot be observed in a run."""
-    for observation in experiment.observations:
-        where = f"{experiment.name}, {observation.label}"
-        try:
-            found = getattr(observation.observable, "of", observation.observable)(outputs)
-        except (SimulationError, StudyError) as error:
-            raise StudyError(f'{where}: {error}; check the abscissa, or extend = "hold"') from error
-        except ValueError as error:
-            shapes = ", ".join(f"{name} {np.shape(outputs[name])}" for name in observation.observable.needs)
-            raise StudyError(f"{where}: the outputs do not fit each other ({shapes}): {error}") from error
-        if len(found) != observation.size:
-            raise StudyError(
-                f"{where}: the model gives {len(found)} numbers, {observation.size} are expected"
-            )
+    try:
+        experiment.numbers(outputs)
+    except WrongCount:
+        raise
+    except (SimulationError, StudyError) as error:
+        raise StudyError(f'{error}; check the abscissa, or extend = "hold"') from error
 
 
 def _check_others(study: Study, middle: Array, seconds: float) -> None:
@@ -163,17 +161,16 @@ def _check_others(study: Study, middle: Array, seconds: float) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         for experiment in ends[1 : 1 + int(_PATIENCE / max(seconds, 1e-3))]:
             with suppress(SimulationError), explained(study.simulator):
-                inputs = study.forward(experiment).inputs(middle)
-                whole = whole_of(study.simulator)
-                _check_observed(experiment, whole.run(inputs, Path(scratch)))
+                inputs = study.query(experiment).inputs(middle)
+                _check_observed(experiment, whole_of(study.simulator).run(inputs, Path(scratch)))
 
 
 def _check_contract(study: Study, inputs: Inputs, seconds: float) -> None:
     """Ask the simulator what every simulator must answer, as much of it as some seconds allow."""
     space, experiment = study.model_space, study.series[0].experiments[0]
-    forward = study.forward(experiment)
+    query = study.query(experiment)
     corners = space.from_unit(np.array([[0.3], [0.7]]) * np.ones(space.dim))
-    others = [forward.inputs(corner) for corner in corners] if 7 * seconds < _PATIENCE else []
+    others = [query.inputs(corner) for corner in corners] if 7 * seconds < _PATIENCE else []
     if 4 * seconds > _PATIENCE:
         say("its contract (same inputs, same outputs) is not checked: a run takes too long to be repeated")
         return
@@ -182,76 +179,6 @@ def _check_contract(study: Study, inputs: Inputs, seconds: float) -> None:
     except AssertionError as error:
         clause = " ".join(str(error).split("\n\n")[0].split())
         raise StudyError(f"the simulator breaks its contract: {clause}") from error
-
-
-def _print_sampling(study: Study, seconds: float) -> None:
-    tests = [e for s in study.series if s.use == "calibrate" for e in s.experiments]
-    if not tests:
-        return
-    from tamis.study.parts import parts
-    from tamis.study.remedy import likelihood_seconds
-    from tamis.study.sampling import check_affordable, stored_runs
-
-    sampler = study.settings.sampler
-    split = len(parts(study)) > 1
-    each_part = f", for each of {len(parts(study))} parts of the data" if split else ""
-    in_all = f", for all {len(parts(study))} parts of the data together" if split else ""
-    if applies(study.raw, "surrogate"):
-        table = study.settings.surrogate
-        if table.enrich:
-            n = table.enrich.budget * study.settings.replicates * len(study.experiments)
-            say(f"enrichment: up to {n} runs more, about {duration(n * seconds)} on one core")
-        what = f"a surrogate ({table.method})" + (
-            " of the log-likelihood" if table.target == "loglike" else ""
-        )
-        say(f"posterior: {sampler.described} of {what}, which needs no runs{each_part}")
-        return
-    each_stores = [stored_runs(part) for part in parts(study)]
-    if None not in each_stores:
-        for part in parts(study):
-            check_affordable(part)
-        runs = sum(n for n in each_stores if n is not None)
-        few = runs // 2
-        say(
-            f"posterior: about {few:,} to {runs:,} runs, every one stored: "
-            f"{duration(few * seconds)} to {duration(runs * seconds)} on one core{in_all}"
-        )
-        return
-    calls, each = sampler.calls, likelihood_seconds(study)
-    say(
-        f"posterior: {sampler.described}, about {calls:,} likelihoods of {duration(each)}: "
-        f"{duration(calls * each)}{each_part}"
-    )
-
-
-def _print_predicting(study: Study, seconds: float) -> None:
-    """Price what else the simulator itself is asked for, where every answer is a run."""
-    from tamis.simulation import batched
-    from tamis.study.candidates import draws
-    from tamis.study.panels import SLOW
-
-    each = 2 * study.model_space.dim + 1
-    if applies(study.raw, "sensitivity") and "fosm" in study.settings.sensitivity.methods:
-        n = each * len(study.experiments)
-        say(f"sensitivity by FOSM: {n} runs, about {duration(n * seconds)} on one core")
-
-    for series in study.series:
-        needs = {name for e in series.experiments for name in study.forward(e).needs}
-        if series.emulate or batched(study.simulator, needs):
-            continue
-        if series.use == "next":
-            n = draws(study, series) * len(series.experiments)
-            say(f"next experiments of {series.name}: {n} runs, about {duration(n * seconds)} on one core")
-            continue
-        n = (series.draws or SLOW) * len(series.experiments)
-        hint = (
-            "" if study.settings.surrogate.method == "none" else "; emulate = true asks the surrogate instead"
-        )
-        say(f"prediction of {series.name}: {n} runs, about {duration(n * seconds)} on one core{hint}")
-        table = study.settings.propagate
-        if table is not None and series.use == "predict":
-            n = (table.most + each * table.fosm) * len(series.experiments)
-            say(f"propagation of {series.name}: up to {n} runs, {duration(n * seconds)} on one core{hint}")
 
 
 def _print_states(raw: Raw) -> None:
@@ -367,7 +294,7 @@ def _asked(raw: Raw) -> list[str]:
     if known.is_file():
         return list(dict.fromkeys(map(str, load_arrays(known)["keys"].ravel())))
     from tamis.study.build import build
-    from tamis.study.stages import design_inputs
+    from tamis.study.stages.design import design_inputs
 
     study = build(raw)
     points = design_inputs(study) if study.experiments else []

@@ -64,7 +64,7 @@ def _existing(path: Path) -> Path:
 def print_import(path: Path, source: Path, pairs: Iterable[str], over: bool) -> int:
     """Bring existing runs into a study's store; ``pairs`` are column=name."""
     from tamis.study.build import build
-    from tamis.study.stages import design_inputs
+    from tamis.study.stages.design import design_inputs
 
     named: dict[str, str] = {}
     for pair in pairs:

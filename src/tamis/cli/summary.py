@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from tamis.cli.terminal import say, table
 
 if TYPE_CHECKING:
+    from tamis.results.records import Results
     from tamis.simulation import Simulator
-    from tamis.study.artifacts import Results
     from tamis.types import Outputs
 
 _SHOWN = 6  # numbers of an output that are printed in full
@@ -21,13 +21,13 @@ _SHOWN = 6  # numbers of an output that are printed in full
 def print_results(results: Results, *, as_json: bool) -> None:
     """Print the parameters, how good the surrogate is, the verdict and what to worry about."""
     if as_json:
-        from tamis.study.gathering import outcome
+        from tamis.results.gather import outcome
 
         report = str(results.folder / "report.html")
         say(json.dumps({"task": "result", **outcome(results), "report": report}))
         return
     if results.emulations:
-        from tamis.study.verdict import rank
+        from tamis.results.verdict import rank
 
         worst = min(results.emulations, key=rank)
         n, poorest = len(results.emulations), f"{worst.series}, {worst.label}"

@@ -43,7 +43,7 @@ import numpy as np
 from tamis.blas import one_thread
 from tamis.errors import SimulationError, StudyError, TamisWarning
 from tamis.experiment import Experiment, Observation
-from tamis.inference.likelihood import Forward, answers, some, with_error
+from tamis.inference.likelihood import Forward, answers, part_of, with_error
 from tamis.inference.posterior import Posterior
 from tamis.noise import Gaussian, Known, Noise, Relative, Sum, Theta
 from tamis.types import Array, Gauss, Generator, Mask
@@ -105,7 +105,7 @@ def expected_gain(
     pairs = []
     for (experiment, _), model in zip(terms, found, strict=True):
         for observation, part in zip(experiment.observations, experiment.parts(), strict=True):
-            pairs.append(_pairs(observation, _rows(some(model, part), good), theta, rng))
+            pairs.append(_pairs(observation, _rows(part_of(model, part), good), theta, rng))
     bound, correction, error, narrowing, effective = _average(pairs, x, name)
     failed = int((~good).sum())
     if effective >= _ENOUGH:

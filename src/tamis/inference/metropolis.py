@@ -162,7 +162,7 @@ def metropolis(
         them were not a number); with groups also ``group_rhat`` (groups, d).
     """
     _check(space, chains, draws, groups, start, extend)
-    target = scores.target(space, loglike)
+    target = scores.Target(space, loglike)
     corners = space.from_unit(np.array([[0.1], [0.5], [0.9]]) * np.ones(space.dim))
     tag = {
         "sampler": "metropolis",

@@ -62,11 +62,6 @@ class Target:
         return np.where(outside | unknown, -np.inf, values)
 
 
-def target(space: Space, loglike: LogDensity) -> Target:
-    """Return the log-likelihood as a function of scores; it is zero beyond the edge."""
-    return Target(space, loglike)
-
-
 def tell_nan(nan: int, calls: int) -> None:
     """Tell the user of log-likelihoods that are not numbers, so many of the points asked for."""
     if nan:

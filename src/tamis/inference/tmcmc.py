@@ -32,6 +32,7 @@ import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit
 
-from tamis.blas import one_thread
+from tamis.blas import held
 from tamis.design import sobol
 from tamis.errors import StudyError, TamisWarning
 from tamis.inference import evidence, loop, mixture, scores, scouting
@@ -88,7 +89,6 @@ class State:
     drawn: Array  # (closing sweeps, n), and at the draws of q
 
 
-@one_thread
 def tmcmc(
     space: Space,
     loglike: LogDensity,
@@ -135,33 +135,28 @@ def tmcmc(
     """
     if n < 16:
         raise StudyError(f"tmcmc needs at least 16 points, found n = {n}")
-    target = scores.target(space, loglike)
-    corners = space.from_unit(np.array([[0.1], [0.5], [0.9]]) * np.ones(space.dim))
-    tag = {
-        "sampler": "tmcmc",
-        "names": space.names,
-        "prior": corners,
-        "correlation": np.empty(0) if space.correlation is None else space.correlation,
-        "settings": (n, fraction, sweeps),
-    }
-    tell = progress or silent
-
-    def counted(last: State, generator: Generator) -> State:
-        before = target.nan
-        new = step(last, target, fraction, sweeps, generator)
-        return replace(new, nan=last.nan + target.nan - before)
-
-    state = loop.run(
-        State,
-        lambda generator: replace(init(target, n, space.dim, generator), nan=target.nan),
-        counted,
-        lambda last: last.closed == 2,
-        rng=rng,
-        tag=tag,
-        report=lambda last: tell(_event(last)),
-        checkpoint=checkpoint,
-    )
-    return _posterior(space, state, fraction)
+    with held():
+        target = scores.Target(space, loglike)
+        corners = space.from_unit(np.array([[0.1], [0.5], [0.9]]) * np.ones(space.dim))
+        tag = {
+            "sampler": "tmcmc",
+            "names": space.names,
+            "prior": corners,
+            "correlation": np.empty(0) if space.correlation is None else space.correlation,
+            "settings": (n, fraction, sweeps),
+        }
+        tell = progress or silent
+        state = loop.run(
+            State,
+            lambda generator: replace(init(target, n, space.dim, generator), nan=target.nan),
+            partial(step, target=target, fraction=fraction, sweeps=sweeps),
+            lambda last: last.closed == 2,
+            rng=rng,
+            tag=tag,
+            report=lambda last: tell(_event(last)),
+            checkpoint=checkpoint,
+        )
+        return _posterior(space, state, fraction)
 
 
 def init(target: LogDensity, n: int, d: int, rng: Generator) -> State:
@@ -210,30 +205,37 @@ def _opened(opening: Array) -> State:
     )
 
 
-def step(state: State, target: LogDensity, fraction: float, sweeps: int, rng: Generator) -> State:
+def step(state: State, rng: Generator, *, target: scores.Target, fraction: float, sweeps: int) -> State:
     """Begin the next stage if the last is over, then move one half by a mixture fitted to the other."""
-    if state.mixed and len(state.exponents) == 1 and state.searched < scouting.BATCHES:
-        return search(state, target, fraction, rng)
-    if state.mixed and state.exponent < 1:
-        state = temper(state, fraction, rng)
+    nan = state.nan - target.nan
     n = len(state.z)
     halves = slice(0, n // 2), slice(n // 2, n)
-    if state.mixed:
+    searching = state.mixed and len(state.exponents) == 1 and state.searched < scouting.BATCHES
+    if state.mixed and state.exponent < 1 and not searching:
+        state = temper(state, fraction, rng)
+    if searching:
+        state = search(state, target, fraction, rng)
+    elif state.mixed:
         mine, other = halves[state.closed], halves[1 - state.closed]
         state, visited, drawn = move(state, mine, other, target, _CLOSING_SWEEPS, rng)
         all_visited, all_drawn = state.visited.copy(), state.drawn.copy()
         all_visited[:, mine], all_drawn[:, mine] = visited, drawn
-        return replace(state, visited=all_visited, drawn=all_drawn, closed=state.closed + 1)
-    side = state.passes % 2
-    state, _, _ = move(state, halves[side], halves[1 - side], target, _SWEEPS_PER_PASS, rng)
-    state = replace(state, passes=state.passes + 1)
-    if side == 0:
-        return state
+        state = replace(state, visited=all_visited, drawn=all_drawn, closed=state.closed + 1)
+    else:
+        side = state.passes % 2
+        state, _, _ = move(state, halves[side], halves[1 - side], target, _SWEEPS_PER_PASS, rng)
+        state = replace(state, passes=state.passes + 1)
+        state = state if side == 0 else _judged(state, fraction, sweeps)
+    return replace(state, nan=nan + target.nan)
+
+
+def _judged(state: State, fraction: float, sweeps: int) -> State:
+    """Say whether the population has mixed, or begin to count anew where a mean still drifts."""
     memory, drift = _memory(state), _drift(state, fraction)
     state = replace(state, memory=_with_last(state.memory, memory), drift=_with_last(state.drift, drift))
     if state.passes * _SWEEPS_PER_PASS >= 2 * sweeps:
         return replace(state, mixed=True)
-    if memory > _allowed(_FORGOTTEN, n) or state.passes < 3 * state.since:
+    if memory > _allowed(_FORGOTTEN, len(state.z)) or state.passes < 3 * state.since:
         return state
     if drift > _DRIFTING:
         return replace(state, start=_features(state), since=state.passes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tamis.report.comparison import write_comparison
+from tamis.report.compare import write_comparison
 from tamis.report.page import write_report
 
 __all__ = ["write_comparison", "write_report"]

@@ -12,8 +12,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from tamis.report import density
-from tamis.report.bands import add_legend, draw_panel, panel_limits, panel_note
 from tamis.report.parameters import prior_curve
+from tamis.report.prediction import add_legend, draw_panel, panel_limits, panel_note
 from tamis.report.style import (
     INK,
     MODELS,
@@ -38,7 +38,7 @@ from tamis.types import Array, Table
 
 if TYPE_CHECKING:
     from tamis.inference.posterior import Posterior
-    from tamis.study.artifacts import Panel
+    from tamis.results.records import Panel
 
 Bounds = tuple[float, float]
 _PRIOR_LEVEL = 0.25  # height of a prior where every posterior has height 1

@@ -7,7 +7,6 @@ a row in `SCREENS`.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,7 @@ import numpy as np
 
 from tamis._version import __version__
 from tamis.quantities import duration
-from tamis.report import bands, figures, influence, parameters, propagation, surrogates
+from tamis.report import parameters
 from tamis.report.blocks import (
     Block,
     Code,
@@ -30,10 +29,23 @@ from tamis.report.blocks import (
     grid,
     write_page,
 )
-from tamis.report.information import exceedance_blocks, information_blocks
+from tamis.report.next import information_blocks
 from tamis.report.parts import part_blocks
+from tamis.report.posterior import sampler_blocks
+from tamis.report.prediction import (
+    PER_FIGURE,
+    autocorrelation_numbers,
+    band_numbers,
+    bands_figure,
+    exceedance_blocks,
+    is_scalar,
+    scalars_figure,
+)
+from tamis.report.propagation import propagation_blocks
 from tamis.report.references import beside, reference_grid
-from tamis.report.sampling import sampler_blocks
+from tamis.report.runs import run_blocks
+from tamis.report.sensitivity import influence_blocks
+from tamis.report.surrogate import surrogate_blocks
 from tamis.report.tables import (
     Cell,
     count,
@@ -44,12 +56,12 @@ from tamis.report.tables import (
     with_error,
     with_interval,
 )
-from tamis.runs.store import Run, failure_groups
 from tamis.types import Table
 
 if TYPE_CHECKING:
     from tamis.inference.posterior import Posterior
-    from tamis.study.artifacts import DesignRuns, IdentifiedError, Panel, Results
+    from tamis.results.records import Panel, Results
+    from tamis.results.study import IdentifiedError, StudyRecord
 
 _MODES = 4  # of an error, whose sizes are listed
 
@@ -57,9 +69,7 @@ _MODES = 4  # of an error, whose sizes are listed
 def write_report(results: Results, path: Path) -> None:
     """Write a study's report to one HTML file, with ``figures/`` and ``tables/`` beside it."""
     study = results.study
-    write_page(
-        path, SCREENS, results, title=study.title, subtitle=f"{study.path.name} · {study.simulator.name}"
-    )
+    write_page(path, SCREENS, results, title=study.title, subtitle=f"{study.file} · {study.simulator.name}")
 
 
 def verdict(results: Results) -> list[Block]:
@@ -135,30 +145,28 @@ def data_and_model(results: Results) -> list[Block]:
     if any(p.residual.size for p in panels):
         caption += " Below, residuals in units of the total standard deviation; the shaded strip is ±2."
     blocks = panel_pictures("data", panels, caption)
-    return [*blocks, _coverage_grid("data-coverage", panels), *_error_blocks(results.errors)]
+    return [*blocks, _coverage_grid("data-coverage", panels), *_error_blocks(results.study.errors)]
 
 
 def panel_pictures(name: str, panels: Sequence[Panel], caption: str) -> list[Block]:
     """Draw panels, a few to a figure, and single numbers together."""
     blocks: list[Block] = []
-    drawn = [p for p in panels if not bands.is_scalar(p)]
-    for k, start in enumerate(range(0, len(drawn), bands.PER_FIGURE), start=1):
-        some = drawn[start : start + bands.PER_FIGURE]
+    drawn = [p for p in panels if not is_scalar(p)]
+    for k, start in enumerate(range(0, len(drawn), PER_FIGURE), start=1):
+        some = drawn[start : start + PER_FIGURE]
         key = f"{name}-{k}"
-        files = {key: bands.band_numbers(some)}
+        files = {key: band_numbers(some)}
         text = caption
         if any(p.autocorrelation.size for p in some):
-            files[f"{key}-autocorrelation"] = bands.autocorrelation_numbers(some)
+            files[f"{key}-autocorrelation"] = autocorrelation_numbers(some)
             text += (
                 " Autocorrelation of the residuals: white errors stay in the shaded strip, if one is drawn."
             )
-        blocks.append(Picture(key, bands.bands_figure(some), text, files))
-    scalars = [p for p in panels if bands.is_scalar(p)]
+        blocks.append(Picture(key, bands_figure(some), text, files))
+    scalars = [p for p in panels if is_scalar(p)]
     if scalars:
         key = f"{name}-numbers"
-        blocks.append(
-            Picture(key, bands.scalars_figure(scalars), caption, {key: bands.band_numbers(scalars)})
-        )
+        blocks.append(Picture(key, scalars_figure(scalars), caption, {key: band_numbers(scalars)}))
     return blocks
 
 
@@ -205,7 +213,7 @@ def _numbered(modes: Sequence[float]) -> list[tuple[str, float]]:
 
 def parameter_screen(results: Results) -> list[Block]:
     """Draw densities over priors, all pairs, correlations, Sobol indices, and published figures beside ours."""
-    sources = influence.influence_blocks(results.influences or (), results.study.model_space)
+    sources = influence_blocks(results.influences or (), results.study.model_space)
     posterior = results.posterior
     if posterior is None:
         return sources
@@ -223,7 +231,7 @@ def parameter_screen(results: Results) -> list[Block]:
     if posterior.space.dim > 1:
         blocks += [_pairs(posterior), _correlation_grid(posterior)]
     blocks += sources
-    rows = beside(results.study.path.stem, posterior, references)
+    rows = beside(results.study.stem, posterior, references)
     if rows:
         blocks += [Heading("Beside published figures"), reference_grid(rows)]
     return blocks
@@ -288,13 +296,12 @@ def _tint(r: float) -> str:
 def surrogate(results: Results) -> list[Block]:
     """Show how well the surrogate predicts runs that it did not see."""
     study = results.study
-    table = study.settings.surrogate
-    return surrogates.surrogate_blocks(
+    return surrogate_blocks(
         results.emulations or (),
         study.model_space,
         results.influences or (),
-        float(table.min_q2),
-        float(table.enrich.q2) if table.enrich else None,
+        study.surrogate.min_q2,
+        study.surrogate.goal,
     )
 
 
@@ -327,62 +334,12 @@ def prediction(results: Results) -> list[Block]:
         blocks.append(Heading("New conditions"))
         blocks += panel_pictures("prediction", new, caption)
     blocks += exceedance_blocks(results.panels or ())
-    return blocks + propagation.propagation_blocks(results.propagations or (), results.study.model_space)
+    return blocks + propagation_blocks(results.propagations or (), results.study.model_space)
 
 
 def runs(results: Results) -> list[Block]:
     """Count the runs, time them, list what failed and show where."""
-    design = results.design
-    if design is None or not design.runs:
-        return []
-    numbers = figures.run_numbers(design)
-    blocks: list[Block] = [_status_grid(design, results.sampled)]
-    caption = "Time taken by one run of the simulator."
-    blocks.append(Picture("durations", figures.durations_figure(design), caption, {"runs": numbers}))
-    blocks += _failures(design, results.sampled)
-    if design.names:
-        caption = "Points of the design in the space of the inputs that vary"
-        caption += f" (the first {figures.MAPPED})." if len(design.names) > figures.MAPPED else "."
-        picture = figures.design_figure(design, results.study.space, results.sampled)
-        blocks.append(Picture("design", picture, caption, {"runs": numbers}))
-    return blocks
-
-
-_LISTED = 12  # tests named one by one
-_STATUS = ("done", "failed", "crashed", "timeout", "memory")
-
-
-def _status_grid(design: DesignRuns, sampled: Sequence[Run]) -> Grid:
-    columns = ("test", "runs", *_STATUS, "time in all")
-    rows: list[tuple[Any, ...]] = []
-    of_sampler = [("sampler", sampled)] if sampled else []
-    for name, made in [*zip(design.experiments, design.runs, strict=True), *of_sampler]:
-        found = Counter(str(run.status) for run in made)
-        time = float(np.nansum([run.seconds for run in made]))
-        rows.append((name, len(made), *(found[status] for status in _STATUS), time))
-    sums = (f"all {len(rows)} tests", *(sum(column) for column in list(zip(*rows, strict=True))[1:]))
-    listed = rows if len(rows) <= _LISTED else [sums, *[row for row in rows if row[1] > row[2]][:_LISTED]]
-    shown = [(name, *map(count, counts), number(time, duration(time))) for name, *counts, time in listed]
-    caption = "" if len(rows) <= _LISTED else "Tests with runs that did not end well; the file lists all."
-    return grid(columns, shown, name="run-counts", numbers=Table(columns, tuple(rows)), caption=caption)
-
-
-def _failures(design: DesignRuns, sampled: Sequence[Run]) -> list[Block]:
-    where = {run.key: "sampler" for run in sampled}
-    where |= {
-        run.key: name for name, made in zip(design.experiments, design.runs, strict=True) for run in made
-    }
-    groups = failure_groups([*(run for made in design.runs for run in made), *sampled])
-    if not groups:
-        return [Text("Every run ended well.")]
-    rows = []
-    for group in groups:
-        first = group[0]
-        at = ", ".join(f"{n} = {plain(float(first.inputs[n]))}" for n in design.names)
-        rows.append(
-            (first.status, first.error or "no reason given", count(len(group)), f"{where[first.key]}: {at}")
-        )
-    return [Heading("Failed runs by reason"), grid(("status", "reason", "runs", "for instance"), rows)]
+    return run_blocks(results.design, results.study.space, results.sampled)
 
 
 def provenance(results: Results) -> list[Block]:
@@ -405,7 +362,7 @@ def provenance(results: Results) -> list[Block]:
     blocks.append(Heading("How to cite"))
     blocks += [Text(text) for text in citations(study)]
     blocks.append(Heading("The study"))
-    blocks.append(Code(study.path.name, study.text))
+    blocks.append(Code(study.file, study.text))
     blocks += [Code(name, text) for name, text in study.parents]
     return blocks
 
@@ -413,10 +370,10 @@ def provenance(results: Results) -> list[Block]:
 _SAID = ("stages", "result", "warnings")  # parts of the manifest that are shown elsewhere
 
 
-def citations(study: Any) -> list[str]:
+def citations(study: StudyRecord) -> list[str]:
     """Return what to cite: tamis itself, and the papers behind the simulator."""
     own = f"The tamis developers, tamis {__version__}: calibration of mechanical simulators."
-    return [own, *getattr(study.simulator, "references", ())]
+    return [own, *study.simulator.references]
 
 
 def _flatten(mapping: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:

@@ -45,7 +45,7 @@ from tamis.types import Array, Table
 
 if TYPE_CHECKING:
     from tamis.inference.posterior import Posterior
-    from tamis.study.artifacts import Reference
+    from tamis.results.study import Reference
 
 MOST = 8  # parameters of a pair plot; more axes than 64 cannot be read
 _CLOUD = 2000

@@ -33,7 +33,7 @@ from tamis.space import Parameter
 from tamis.types import Array, Table
 
 if TYPE_CHECKING:
-    from tamis.study.artifacts import Results
+    from tamis.results.records import Results
 
 _NAMES = 1.75  # inches for the names of parts
 _ROW = 0.2  # inches a part

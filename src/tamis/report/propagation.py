@@ -45,7 +45,7 @@ from tamis.space import Space
 from tamis.types import Table
 
 if TYPE_CHECKING:
-    from tamis.study.artifacts import Propagation
+    from tamis.results.records import Propagation
 
 PER_FIGURE = 6
 DRAWN = 12  # numbers drawn; tables and files hold all

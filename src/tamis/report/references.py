@@ -14,7 +14,7 @@ from tamis.types import Table
 
 if TYPE_CHECKING:
     from tamis.inference.posterior import Posterior
-    from tamis.study.artifacts import Reference
+    from tamis.results.study import Reference
 
 
 @dataclass(frozen=True)

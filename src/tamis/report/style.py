@@ -20,6 +20,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import Formatter, MaxNLocator
 
 from tamis.types import Array
@@ -263,3 +264,9 @@ def inline(svg: str, description: str) -> str:
     quoted = description.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
     size = f"max-width:{float(width[1]) / 0.75:.0f}px"
     return svg.replace("<svg", f'<svg role="img" aria-label="{quoted}" style="{size}"', 1)
+
+
+def legend_row(figure: Figure, handles: Sequence[Line2D], columns: int, left: float = 0.0) -> None:
+    """Lay the keys of a figure in rows along its top."""
+    options: dict[str, Any] = {"handlelength": 1.3, "columnspacing": 1.4, "borderaxespad": 0.1}
+    figure.legend(handles=handles, loc="upper left", bbox_to_anchor=(left, 1.0), ncols=columns, **options)

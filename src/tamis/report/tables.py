@@ -14,7 +14,7 @@ from tamis.report.style import superscript
 from tamis.types import Table
 
 if TYPE_CHECKING:
-    from tamis.study.artifacts import Emulation, Influence, Panel, Propagation
+    from tamis.results.records import Emulation, Influence, Panel, Propagation
 
 
 @dataclass(frozen=True)

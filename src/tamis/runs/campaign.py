@@ -22,6 +22,7 @@ import numpy as np
 
 from tamis.contract import STATEFUL
 from tamis.errors import SimulationError, StudyError, TamisWarning, Unavailable
+from tamis.experiment import Experiment, draws_seed, imposed
 from tamis.families import folder_of
 from tamis.interfaces import check_present, module_of, warm
 from tamis.runs import worker
@@ -32,10 +33,9 @@ from tamis.runs.segments import Files
 from tamis.runs.store import Run, RunStore, paths, writing
 from tamis.runs.worker import Job, do, given
 from tamis.simulation import Simulator, find
-from tamis.types import Array, Event, Inputs, Mask, Progress, Value, silent
+from tamis.types import Array, Event, Inputs, Mask, Progress, silent
 
 if TYPE_CHECKING:
-    from tamis.experiment import Experiment
     from tamis.space import Space
 
 _GROUP_SECONDS = 0.25  # within which runs that end share one sync
@@ -387,8 +387,8 @@ def points(
     u = np.asarray(u, dtype=float)
     if u.ndim != 2 or u.shape[1] != space.dim:
         raise StudyError(f"expected design points of shape (n, {space.dim}), found {u.shape}")
-    given = {**(fixed or {}), **experiment.conditions}
-    drawn = simulator is not None and "seed" in simulator.inputs and "seed" not in {*given, *space.names}
+    fixed = fixed or {}
+    drawn = simulator is not None and draws_seed(simulator.inputs, fixed, experiment.conditions, space.names)
     if replicates > 1 and not drawn:
         raise StudyError(
             f"{replicates} replicates would be the same run: the simulator must have an input `seed`, "
@@ -396,7 +396,7 @@ def points(
         )
     rows: list[Inputs] = []
     for x in space.from_unit(u):
-        row: dict[str, Value] = {**given, **dict(zip(space.names, map(float, x), strict=True))}
+        row = imposed(fixed, experiment.conditions, dict(zip(space.names, map(float, x), strict=True)))
         for replicate in range(replicates):
             if simulator is not None and drawn:
                 rows.append({**row, "seed": _seed(simulator, row, seed or 0, replicate, seeds)})
@@ -431,18 +431,9 @@ def failures(experiment: Experiment, runs: Sequence[Run], store: RunStore) -> di
 def _observed(experiment: Experiment, run: Run, store: RunStore) -> Array | str:
     if run.status != "done":
         return f"{run.status}: {run.error}"
-    needs = {name for observation in experiment.observations for name in observation.observable.needs}
-    outputs = store.outputs(run.key, sorted(needs))
-    row = []
-    for number, observation in enumerate(experiment.observations, 1):
-        where = f"experiment {experiment.name}, observation {observation.label or number}"
-        try:
-            values = np.atleast_1d(np.asarray(observation.observable(outputs), dtype=float))
-        except (SimulationError, StudyError, ValueError) as error:
-            return f"{where}: {error}"
-        if values.shape != (observation.size,):
-            return f"{where}: expected {observation.size} numbers as in the data, found shape {values.shape}"
-        if not np.isfinite(values).all():
-            return f"{where}: not a finite number"
-        row.append(values)
-    return np.concatenate(row)
+    outputs = store.outputs(run.key, sorted(experiment.needs))
+    try:
+        row = experiment.numbers(outputs)
+    except (SimulationError, StudyError) as error:
+        return str(error)
+    return row if np.isfinite(row).all() else f"{experiment.name}: not a finite number"

@@ -7,185 +7,35 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from tamis.analysis.propagation import LAWS as FITTED
 from tamis.errors import StudyError, TamisError, nearest
-from tamis.experiment import Experiment
-from tamis.inference.likelihood import Direct
+from tamis.files import load_arrays
+from tamis.interfaces import whole_of
 from tamis.marginals import LAWS
 from tamis.observables import SCALARS
-from tamis.runs.pool import Executors
-from tamis.runs.store import RunStore
+from tamis.results.study import Reference
 from tamis.simulation import Simulator, batched, described, find
 from tamis.space import Parameter, Space
-from tamis.study.artifacts import Reference, Results
+from tamis.study.definition import Sampler, Settings, Study
 from tamis.study.keeping import observing, reduced
-from tamis.study.manifest import Stage
-from tamis.study.reader import Raw, read
-from tamis.study.schema import (
-    ParameterTable,
-    PropagateTable,
-    SensitivityTable,
-    StudyFile,
-    SurrogateTable,
-    validate,
-)
+from tamis.study.noises import Places
+from tamis.study.reader import Raw
+from tamis.study.schema import ParameterTable, SensitivityTable, StudyFile, validate
 from tamis.study.series import Builder, Series
-from tamis.types import Array, Inputs, Progress
+from tamis.study.stages.table import up_to_date
+from tamis.types import Array, Inputs
 
 _FEWEST_RUNS = 3  # to which a surrogate is fitted
-CALLS_A_POINT = 110  # likelihood calls that a point of tmcmc costs, roughly: 90 to 130 on the examples
 _LARGEST_BATCH = 250  # of an enrichment: points chosen one by one among some thousand candidates
 
 
-@dataclass(frozen=True)
-class Sampler:
-    """How the posterior is sampled; each method reads some of the numbers."""
-
-    method: Literal["tmcmc", "metropolis", "mct"]
-    n: int = 2000  # points of tmcmc
-    sweeps: int = 40  # of each of its stages, at most
-    chains: int = 100  # of metropolis
-    draws: int = 1000  # steps of each chain, or draws of each trajectory
-    trajectories: int = 100  # of mct
-
-    @property
-    def calls(self) -> int:
-        """About how many points the likelihood is asked for."""
-        return CALLS_A_POINT * self.n if self.method == "tmcmc" else self.chains * self.draws
-
-    @property
-    def described(self) -> str:
-        """The method and its numbers, in words."""
-        return {
-            "tmcmc": f"{self.n} samples (tmcmc)",
-            "metropolis": f"{self.chains} chains of {self.draws} steps, at most 4 times that to agree (metropolis)",
-            "mct": f"{self.draws} draws of each of {self.trajectories} trajectories (mct)",
-        }[self.method]
-
-
 _OWN = {"tmcmc": ("n", "sweeps"), "metropolis": ("chains", "draws"), "mct": ("trajectories", "draws")}
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How the stages are to be run."""
-
-    design: str
-    n_design: int
-    replicates: int
-    sampler: Sampler
-    on_crash: Literal["stop", "reject"]
-    timeout: float | None
-    max_output: float
-    memory: float | None  # bytes
-    surrogate: SurrogateTable
-    sensitivity: SensitivityTable
-    propagate: PropagateTable | None
-
-
-@dataclass(frozen=True)
-class Study:
-    """One model, its unknowns, the tests it is held against, and what is asked of it."""
-
-    path: Path
-    title: str
-    seed: int
-    simulator: Simulator
-    space: Space
-    series: tuple[Series, ...]
-    fixed: Inputs
-    settings: Settings
-    references: tuple[Reference, ...]
-    raw: Raw
-    folder: Path  # of what is sampled and predicted: that of the results, or of a part of them
-    part: str = ""  # the part of the data it is calibrated with, where a study is split
-    idle: Space | None = None  # sizes of errors that this part cannot tell
-
-    @classmethod
-    def load(cls, path: Path | str) -> Study:
-        """Read, check and build a study file."""
-        return build(read(Path(path)))
-
-    @property
-    def text(self) -> str:
-        """The study file, as it was read."""
-        return self.raw.text
-
-    @property
-    def parents(self) -> tuple[tuple[str, str], ...]:
-        """Names and texts of the files it extends."""
-        return self.raw.parents
-
-    @property
-    def experiments(self) -> tuple[Experiment, ...]:
-        """All that is run at the design: tests, calibrated and held out, and predictions by a surrogate."""
-        return tuple(e for s in self.series if s.designed for e in s.experiments)
-
-    @cached_property
-    def model_space(self) -> Space:
-        """The unknowns that are inputs of the simulator."""
-        return self.space.subset([name for name in self.space.names if name in self.simulator.inputs])
-
-    @property
-    def results(self) -> Path:
-        """Folder of this study's results."""
-        return self.raw.results.resolve()
-
-    @property
-    def runs(self) -> Path:
-        """Folder of the run store, shared by all studies of the directory."""
-        return self.path.parent / "runs"
-
-    def run(
-        self,
-        upto: Stage = "report",
-        *,
-        executor: Executors = 1,
-        progress: Progress | None = None,
-        force: bool = False,
-    ) -> Results:
-        """Bring every stage up to ``upto`` up to date; ``force`` goes on with a surrogate that is too poor."""
-        from tamis.study.stages import run
-
-        return run(self, upto, executor=executor, progress=progress, force=force)
-
-    def forward(
-        self,
-        experiment: Experiment,
-        store: RunStore | None = None,
-        executor: Executors = 1,
-        retry_failed: bool = False,
-        record: Path | None = None,
-    ) -> Direct:
-        """Return the simulator as a forward model of one experiment.
-
-        A stochastic one is given the study's seed, the same at every point, so that it is a function.
-        """
-        reads = self.model_space.names
-        given = {*self.fixed, *experiment.conditions, *reads}
-        drawn = "seed" in self.simulator.inputs and "seed" not in given
-        fixed = {**self.fixed, "seed": self.seed} if drawn else self.fixed
-        return Direct(
-            self.simulator,
-            experiment,
-            reads,
-            fixed,
-            store,
-            executor,
-            self.settings.timeout,
-            self.settings.on_crash,
-            retry_failed,
-            self.settings.max_output,
-            record,
-            memory=self.settings.memory,
-        )
 
 
 def _bytes(fail: _Fault, text: str | None) -> float | None:
@@ -212,8 +62,8 @@ def build(raw: Raw) -> Study:
     for name in fixed:
         if name in space.names:
             raise fail(f"model.inputs.{name}", "is also a parameter; remove one of the two")
-    builder = Builder(fail, raw, simulator, space, fixed)
-    series = builder.series(file)
+    places = Places(_known(raw))
+    series = Builder(fail, raw, simulator, space, fixed, places).series(file)
     _no_idle_parameter(fail, space, simulator, series)
     if not any(s.use == "calibrate" for s in series) and not any(s.use == "predict" for s in series):
         raise fail("experiment", "a study needs at least one [[experiment]] or one [[predict]]")
@@ -248,7 +98,23 @@ def build(raw: Raw) -> Study:
         references,
         raw,
         raw.results.resolve(),
+        open=tuple(places.open),
     )
+
+
+def _known(raw: Raw) -> Mapping[str, Array]:
+    """Return the numbers of numerical experiments and nominal runs, if there are any that count."""
+    if not up_to_date(raw, "synthetic").get("synthetic"):
+        return {}
+    return load_arrays(raw.results / "synthetic.npz")
+
+
+def filled(study: Study, numbers: Mapping[str, Array]) -> Study:
+    """Return a study with the numbers of its numerical experiments and nominal runs; without them it is open."""
+    fail, places = _Fault(study.path.name), Places(numbers)
+    builder = Builder(fail, study.raw, whole_of(study.simulator), study.space, study.fixed, places)
+    series = observing(study.simulator, builder.series(validate(study.raw)))
+    return replace(study, series=series, open=tuple(places.open))
 
 
 def _sampler(fail: _Fault, file: StudyFile) -> Sampler:

@@ -16,17 +16,18 @@ import numpy as np
 from tamis.analysis.prediction import Predictive, mix
 from tamis.errors import StudyError
 from tamis.files import replacing
+from tamis.inference.compare import compare, nested_check
 from tamis.inference.posterior import Posterior
-from tamis.inference.selection import compare, nested_check
+from tamis.results.records import Comparison, NestedCheck, Panel, Results, Worry, save_records
 from tamis.runs.pool import Executors
 from tamis.space import Space
-from tamis.study.artifacts import Comparison, NestedCheck, Panel, Results, Worry, save_records
-from tamis.study.build import Study, build
-from tamis.study.manifest import STAGES
-from tamis.study.panels import make_panel
+from tamis.study.build import build
+from tamis.study.definition import Study
 from tamis.study.parts import is_split
-from tamis.study.reader import Raw, comparison_folder, comparison_hash, study_names
-from tamis.study.stages import run
+from tamis.study.reader import Raw, study_names
+from tamis.study.run import completed, run
+from tamis.study.stages.prediction import make_panel
+from tamis.study.stages.table import COMPARE, comparison_folder, comparison_hash
 from tamis.types import Progress
 
 
@@ -50,6 +51,7 @@ def compare_studies(
             raise StudyError(
                 f'{study.path.name}: [inference] method = "{method}" gives no evidence; use "tmcmc" to compare models'
             )
+    studies = [completed(study, executor=executor, progress=progress) for study in studies]
     _same_measurements(studies)
     results = [
         run(study, executor=executor, progress=_named(stem, progress))
@@ -63,7 +65,7 @@ def compare_studies(
     table = compare(posteriors)
     evidence = np.array(table.column("log evidence"))
     nested = _nested(stems, studies, list(posteriors.values()))
-    rng = np.random.default_rng([studies[0].seed, len(STAGES)])
+    rng = np.random.default_rng([studies[0].seed, COMPARE])
     panels = _mixed(results, table.column("probability"), rng)
     folder = comparison_folder(raws)
     comparison = Comparison(
@@ -78,7 +80,7 @@ def compare_studies(
     )
     folder.mkdir(parents=True, exist_ok=True)
     save_records(folder / "prediction.npz", panels)
-    from tamis.report.comparison import write_comparison
+    from tamis.report.compare import write_comparison
 
     write_comparison(comparison, folder / "report.html")
     record = {

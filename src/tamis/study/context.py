@@ -1,8 +1,9 @@
-"""What every stage of a study is given, and how it asks for runs."""
+"""What every stage of a study is given: the study, who answers for it, and how runs are asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,15 +11,19 @@ import numpy as np
 
 from tamis.experiment import Experiment
 from tamis.files import save_arrays
-from tamis.inference.likelihood import Direct
+from tamis.inference.likelihood import Emulated, Forward, Simulated
 from tamis.inference.posterior import Posterior
-from tamis.runs.campaign import evaluate, points
+from tamis.runs.asking import Asking
 from tamis.runs.keys import read_keys
 from tamis.runs.pool import Executors
 from tamis.runs.store import Run, RunStore
-from tamis.study.build import Study
-from tamis.study.manifest import STAGES, Stage
-from tamis.types import Array, Generator, Inputs, Progress
+from tamis.study.definition import Study
+from tamis.study.layout import places
+from tamis.study.reader import emulates_observables
+from tamis.study.series import Series
+from tamis.study.stages.table import STAGES, applies
+from tamis.surrogates.joined import Joined
+from tamis.types import Generator, Inputs, Progress
 
 
 @dataclass(frozen=True)
@@ -30,60 +35,69 @@ class Context:
     executor: Executors
     progress: Progress
     retry_failed: bool
-    hashes: dict[Stage, str]
+    hashes: dict[str, str]
     record: Path | None = None  # for the keys of runs that neither the design nor the sampler asks for
 
-    def rng(self, stage: Stage, *more: int) -> Generator:
+    def rng(self, stage: str, *more: int) -> Generator:
         """Return the stage's own generator."""
-        return np.random.default_rng([self.study.seed, STAGES.index(stage), *more])
+        return np.random.default_rng([self.study.seed, STAGES[stage].number, *more])
+
+    def asking(self, record: Path | None = None) -> Asking:
+        """Return who makes runs and keeps them, within the limits of the study."""
+        settings = self.study.settings
+        limits = settings.max_output, record or self.record, settings.memory
+        return Asking(
+            self.store, self.executor, settings.timeout, settings.on_crash, self.retry_failed, *limits
+        )
 
     def evaluate(self, asked: Sequence[Inputs]) -> list[Run]:
         """Run the simulator where the store has no run yet."""
-        settings = self.study.settings
-        return evaluate(
-            self.study.simulator,
-            asked,
-            self.store,
-            executor=self.executor,
-            timeout=settings.timeout,
-            max_output=settings.max_output,
-            memory=settings.memory,
-            retry_failed=self.retry_failed,
-            progress=self.progress,
-        )
+        return self.asking().runs(self.study.simulator, asked, self.progress)
 
-    def forward(self, experiment: Experiment, *, record: Path | None = None, vary: bool = False) -> Direct:
+    def forward(self, experiment: Experiment, *, record: Path | None = None, vary: bool = False) -> Simulated:
         """Return the simulator as a forward model whose runs are stored."""
-        plain = self.study.forward(
-            experiment, self.store, self.executor, self.retry_failed, record or self.record
-        )
-        return replace(plain, vary_seed=vary and "seed" not in self.study.fixed)
+        return Simulated(self.study.query(experiment, vary=vary), self.asking(record))
+
+    def terms(
+        self, series: Series, model: Joined | None, *, record: Path | None = None, vary: bool = False
+    ) -> list[tuple[Experiment, Forward]]:
+        """Return who answers for each experiment of a series: the surrogate, or the simulator."""
+        if series.emulate:
+            assert model is not None
+            return [*emulated(self.study, series, model)]
+        return [(e, self.forward(e, record=record, vary=vary)) for e in series.experiments]
+
+    @contextmanager
+    def recording(self, stage: str) -> Iterator[Context]:
+        """Give a stage what it needs, and leave the keys of the runs that it asks for beside its artifact."""
+        folder = self.study.folder
+        passing, kept = folder / f"{stage}-runs.txt", folder / f"{stage}-runs.npz"
+        passing.unlink(missing_ok=True)
+        yield replace(self, record=passing)
+        kept.unlink(missing_ok=True)
+        if passing.exists():
+            save_arrays(kept, {"keys": np.array(read_keys(passing))})
+            passing.unlink()
 
 
-def recorded(context: Context, stage: Stage, work: Callable[[Context], None]) -> None:
-    """Do a stage, and leave the keys of the runs that it asks for, where there are any, beside its artifact."""
-    folder = context.study.folder
-    passing, kept = folder / f"{stage}-runs.txt", folder / f"{stage}-runs.npz"
-    if passing.exists():
-        passing.unlink()
-    work(replace(context, record=passing))
-    kept.unlink(missing_ok=True)
-    if passing.exists():
-        save_arrays(kept, {"keys": np.array(read_keys(passing))})
-        passing.unlink()
+def designed(study: Study) -> list[Series]:
+    """Return the series that are run at the design, whose numbers stand side by side in the surrogate."""
+    return [series for series in study.series if series.designed]
 
 
-def design_points(study: Study, u: Array, i: int) -> list[Inputs]:
-    """Return the inputs of experiment i at points of the unit cube, replicates included."""
-    return points(
-        study.model_space,
-        u,
-        study.experiments[i],
-        simulator=study.simulator,
-        fixed=study.fixed,
-        replicates=study.settings.replicates,
-        seed=study.seed,
-    )
+def emulated(study: Study, series: Series, model: Joined) -> list[tuple[Experiment, Emulated]]:
+    """Return the surrogate as the forward model of each experiment of a series."""
+    return [
+        (experiment, Emulated(study.model_space, model, columns))
+        for one, experiment, columns in places(designed(study))
+        if one is series
+    ]
+
+
+def load_surrogate(study: Study) -> Joined | None:
+    """Read the surrogate of the observables; None where there is none."""
+    there = applies(study.raw, "surrogate") and emulates_observables(study.raw)
+    return Joined.load(study.results / "surrogate.npz") if there else None
 
 
 def load_posterior(study: Study) -> Posterior | None:

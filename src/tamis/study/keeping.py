@@ -19,8 +19,10 @@ def reduced(simulator: Simulator, series: Sequence[Series]) -> Reduced:
     return observed(simulator, [o.observable for e in tests for o in e.observations])
 
 
-def observing(simulator: Reduced, series: Sequence[Series]) -> tuple[Series, ...]:
-    """Return the series as they observe the reduced simulator."""
+def observing(simulator: Simulator, series: Sequence[Series]) -> tuple[Series, ...]:
+    """Return the series as they observe a simulator, which may be a reduced one."""
+    if not isinstance(simulator, Reduced):
+        return tuple(series)
     return tuple(
         replace(
             one,

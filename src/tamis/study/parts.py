@@ -15,7 +15,7 @@ import numpy as np
 
 from tamis.inference.posterior import Posterior
 from tamis.space import Space
-from tamis.study.build import Study
+from tamis.study.definition import Study
 from tamis.types import Generator
 
 IDLE = 2**31  # number of the generator that draws idle parameters: more than there are series

@@ -1,8 +1,4 @@
-"""Reading a study file as plain tables, and hashing what each stage depends on; standard library only.
-
-Whether a stage is up to date is decided here, on the parsed file and on file contents, before anything heavy
-is imported: that is why a second `tamis run` of an unchanged study takes a fraction of a second.
-"""
+"""Reading a study file as plain tables, and hashing what it names; standard library only."""
 
 from __future__ import annotations
 
@@ -21,15 +17,11 @@ from tamis import families
 from tamis._version import __version__
 from tamis.errors import StudyError, nearest
 from tamis.sources import source_hash
-from tamis.study.manifest import STAGES, Stage, current, read_manifest
 
 _PACKAGE = Path(__file__).parent.parent
 _NUMBER = re.compile(r"[-+0-9.eE]+")
 _SHELL = ("report", "cli", "sim", "web", "vv", "replays.py")  # what no stage before the report depends on
 _ASIDE = ("runs/archive.py", "runs/cluster.py")
-
-
-_HOW_TOLD = ("use", "emulate", "draws", "where")  # of a test or prediction: what its runs do not depend on
 
 
 @dataclass(frozen=True)
@@ -105,59 +97,17 @@ def _merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def stage_hashes(raw: Raw) -> dict[Stage, str]:
-    """Hash the settings and inputs of every stage; an equal hash means that the stage need not run again."""
-    inputs_held = raw.table("model").get("inputs", {})
-    model = _digest(
-        raw.table("model"), simulator_fingerprint(raw), _named_files(raw, inputs_held), *_kept(raw)
-    )
-    inputs = input_names(raw)
-    noisy = set(noise_parameters(raw))
-    laws = list(raw.table("parameters").items())  # as a list: their order is that of the arrays' columns
-    feeds = [(n, law) for n, law in laws if (n in inputs if inputs is not None else n not in noisy)]
-    aside = ("label", "limit", "group")
-    tests = [_without(table, *aside) for table in raw.tables_of("experiment")]
-    ahead = raw.tables_of("predict")
-    possible = raw.tables_of("next")
-    designed = [*tests, *(table for table in (*ahead, *possible) if emulates(raw, table))]
-    imposed = [
-        {k: v for k, v in t.items() if k in ("name", "table", "conditions", "sweep", "synthetic")}
-        for t in designed
-    ]
-    seen = [
-        {k: v for k, v in _without(table, *aside, "noise", "sd").items() if k not in _HOW_TOLD}
-        for table in designed
-    ]
-    calibrated = [
-        {k: v for k, v in t.items() if k not in ("emulate", "draws")}
-        for t in tests
-        if t.get("use", "calibrate") == "calibrate"
-    ]
-    common = (raw.tables.get("seed", 1), _core_code())
-    hashes: dict[Stage, str] = {}
-    correlation = raw.tables.get("correlation", [])
-    unknowns = (laws, correlation)
-    files = _named_files(raw, calibrated)
-    likely = (*common, model, *unknowns, calibrated, files)
-    sampled = (*likely, raw.table("inference"), taken_apart(raw))
-    hashes["design"] = _digest(*common, feeds, correlation, raw.table("design"))
-    hashes["runs"] = _digest(hashes["design"], model, imposed, taken_apart(raw), _named_files(raw, imposed))
-    hashes["observables"] = _digest(hashes["runs"], seen, _named_files(raw, seen))
-    table = raw.table("surrogate")
-    led = likely if table.get("enrich", {}).get("where") == "posterior" or emulates_loglike(raw) else ()
-    fitted = {k: v for k, v in table.items() if k != "min_q2"}  # which only judges the fit
-    hashes["surrogate"] = _digest(hashes["observables"], fitted, *led)
-    hashes["sensitivity"] = _digest(hashes["surrogate"], raw.table("sensitivity"))
-    calls = [hashes["surrogate"]] if applies(raw, "surrogate") else []
-    hashes["posterior"] = _digest(*sampled, *calls)
-    printed = [table.get("observe") for table in raw.tables_of("experiment")]  # with the labels
-    before = (hashes["posterior"], hashes["surrogate"], tests, printed)
-    hashes["prediction"] = _digest(*before, ahead, _named_files(raw, [tests, ahead]))
-    hashes["propagation"] = _digest(hashes["prediction"], raw.table("propagate"))
-    hashes["next"] = _digest(hashes["posterior"], hashes["surrogate"], possible, _named_files(raw, possible))
-    last = (hashes["sensitivity"], hashes["propagation"], hashes["next"])
-    hashes["report"] = _digest(*last, raw.text, raw.parents, _report_code())
-    return hashes
+def open_tables(raw: Raw) -> list[dict[str, Any]]:
+    """Return the tests and predictions that need runs of their own first: numerical experiments, nominal errors."""
+    tables = (*raw.tables_of("experiment"), *raw.tables_of("predict"), *raw.tables_of("next"))
+    return [table for table in tables if "synthetic" in table or any(_nominal(table))]
+
+
+def _nominal(table: Mapping[str, Any]) -> Iterator[bool]:
+    for observe in table["observe"] if isinstance(table.get("observe"), list) else []:
+        noise = observe.get("noise", []) if isinstance(observe, dict) else []
+        for part in noise if isinstance(noise, list) else [noise]:
+            yield isinstance(part, dict) and part.get("nominal") is not None
 
 
 def taken_apart(raw: Raw) -> list[Any]:
@@ -172,14 +122,6 @@ def taken_apart(raw: Raw) -> list[Any]:
         for t in raw.tables_of("experiment")
         if isinstance(t.get("observe"), list) and all(isinstance(o, dict) for o in t["observe"])
     ]
-
-
-def _without(table: dict[str, Any], *keys: str) -> dict[str, Any]:
-    """Leave out of a test what a stage does not look at."""
-    observe = [
-        {k: v for k, v in o.items() if k not in keys} for o in table.get("observe", []) if isinstance(o, dict)
-    ]
-    return {**table, "observe": observe}
 
 
 def emulates(raw: Raw, table: Mapping[str, Any]) -> bool:
@@ -202,15 +144,6 @@ def surrogate_method(raw: Raw) -> str:
     return str(raw.table("surrogate").get("method", "none"))
 
 
-def _kept(raw: Raw) -> list[Any]:
-    """Return what the runs depend on that keep the observed numbers only: all that is observed."""
-    if raw.table("model").get("keep") != "observed":
-        return []
-    tables = [table for kind in ("experiment", "predict", "next") for table in raw.tables_of(kind)]
-    seen = [_without(table, "label", "limit", "group", "noise", "sd") for table in tables]
-    return [seen, _named_files(raw, seen)]
-
-
 def simulator_fingerprint(raw: Raw) -> str:
     """Hash what lies behind the simulator a study names.
 
@@ -219,7 +152,7 @@ def simulator_fingerprint(raw: Raw) -> str:
     """
     program = raw.table("model").get("command", {})
     if program:
-        return _digest(_named_files(raw, [program, list(program.get("templates", {}))]))
+        return digest(named_files(raw, [program, list(program.get("templates", {}))]))
     name = str(raw.table("model").get("simulator", ""))
     if name.startswith("tamis:"):
         return families.code_hash(file) if (file := families.file_of(name)) else ""
@@ -265,11 +198,12 @@ def noise_parameters(raw: Raw) -> Iterator[str]:
                             yield part[key]
 
 
-def _digest(*parts: Any) -> str:
+def digest(*parts: Any) -> str:
+    """Hash tables and numbers."""
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
 
 
-def _named_files(raw: Raw, value: Any) -> dict[str, str]:
+def named_files(raw: Raw, value: Any) -> dict[str, str]:
     """Hash the content of every file named anywhere in a table, or in a cell of a data file it names."""
     found: dict[str, str] = {}
     for text in _strings(value):
@@ -305,78 +239,30 @@ def _strings(value: Any) -> Iterator[str]:
 
 
 @lru_cache
-def _core_code() -> str:
+def core_code() -> str:
     """Hash everything of tamis that computes.
 
     A new version of the code brings every stage up to date again.
     """
-    digest = hashlib.sha256(__version__.encode())
+    total = hashlib.sha256(__version__.encode())
     for path in sorted(_PACKAGE.rglob("*.py")):
         inside = path.relative_to(_PACKAGE)
         if inside.parts[0] not in _SHELL and inside.as_posix() not in _ASIDE:
-            digest.update(path.read_bytes())
-    return digest.hexdigest()
+            total.update(path.read_bytes())
+    return total.hexdigest()
 
 
 @lru_cache
-def _report_code() -> str:
-    digest = hashlib.sha256()
+def report_code() -> str:
+    """Hash everything that the report is written by."""
+    total = hashlib.sha256()
     for path in sorted((_PACKAGE / "report").rglob("*")):
         if path.suffix in (".py", ".html", ".css", ".js"):
-            digest.update(path.read_bytes())
-    return digest.hexdigest()
-
-
-def up_to_date(raw: Raw, upto: Stage = "report") -> dict[Stage, bool]:
-    """Say for each stage up to ``upto`` whether its hash and its files are those of the last run."""
-    done = read_manifest(raw.results).get("stages", {})
-    hashes = stage_hashes(raw)
-    asked = [stage for stage in STAGES[: STAGES.index(upto) + 1] if applies(raw, stage)]
-    return {stage: current(raw.results, stage, done.get(stage, {}), hashes[stage]) for stage in asked}
-
-
-def applies(raw: Raw, stage: Stage) -> bool:
-    """Say whether a study has this stage.
-
-    No design without data or an emulated prediction, no surrogate where the simulator is sampled.
-    """
-    calibrated = any(t.get("use", "calibrate") == "calibrate" for t in raw.tables_of("experiment"))
-    tables = (*raw.tables_of("experiment"), *raw.tables_of("predict"), *raw.tables_of("next"))
-    designed = calibrated or any(emulates(raw, table) for table in tables)
-    emulated = designed and surrogate_method(raw) != "none"
-    return {
-        "surrogate": emulated,
-        "sensitivity": (emulated and not emulates_loglike(raw)) or (designed and "sensitivity" in raw.tables),
-        "posterior": calibrated,
-        "prediction": True,
-        "propagation": "propagate" in raw.tables,
-        "next": calibrated and bool(raw.tables_of("next")),
-        "report": True,
-    }.get(stage, designed)
+            total.update(path.read_bytes())
+    return total.hexdigest()
 
 
 def study_names(raws: Sequence[Raw]) -> list[str]:
     """Name studies by their files, or by their folders where files are called alike."""
     stems = [raw.path.stem for raw in raws]
     return stems if len(set(stems)) == len(stems) else [raw.path.resolve().parent.name for raw in raws]
-
-
-def comparison_folder(raws: Sequence[Raw]) -> Path:
-    """Return the folder of a comparison's results."""
-    return raws[0].base / "results" / ("compare-" + "-".join(study_names(raws)))
-
-
-def comparison_hash(raws: Sequence[Raw]) -> str:
-    """Hash what a comparison depends on: everything its studies' reports do."""
-    return _digest([stage_hashes(raw)["report"] for raw in raws])
-
-
-def read_comparison(raws: Sequence[Raw]) -> dict[str, Any] | None:
-    """Read the record of the last comparison of these studies, None if it is not up to date."""
-    folder = comparison_folder(raws)
-    try:
-        found = json.loads((folder / "comparison.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    current = all(all(up_to_date(raw).values()) for raw in raws) and (folder / "report.html").is_file()
-    return found if current and found.get("hash") == comparison_hash(raws) else None

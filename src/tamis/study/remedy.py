@@ -9,36 +9,31 @@ for something that no surrogate of so many runs can follow.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
 
 import numpy as np
 
 from tamis.errors import SurrogateError, TamisError
 from tamis.files import load_arrays
-from tamis.inference.likelihood import Likelihood
 from tamis.quantities import duration
+from tamis.results.records import Emulation
+from tamis.results.verdict import points, rank
 from tamis.runs.store import RunStore
-from tamis.simulation import batched
-from tamis.study.artifacts import Emulation
-from tamis.study.build import CALLS_A_POINT, Sampler, Study
-from tamis.study.panels import QUICK, SLOW
-from tamis.study.sampling import MOST_STORED
-from tamis.study.verdict import points, rank
+from tamis.study.definition import CALLS_A_POINT, Sampler, Study
+from tamis.study.stages.posterior import FIRST_TIMED, MOST_STORED, likelihood_seconds
+from tamis.study.stages.prediction import QUICK, SLOW
 from tamis.surrogates.base import POINTS_PER_INPUT
 
 _AFFORDABLE = 4 * 3600.0  # seconds of one core for sampling the simulator itself
 _FEWEST_DRAWS = 400  # of a sample that is worth having
 _BESIDE = 4e-3  # seconds that a run costs beside itself: handed to a worker, recorded, weighed
 _PATIENCE = 10.0  # seconds that a first small batch may take before it is not timed at all
-_TIMED = 0.2  # seconds of a batch from which its time is that of its points
-_ROWS = (4, 1024)  # points of the first batch timed and of the last
 _FOLD = 20  # times the runs of now, beyond which a growth is not to be relied on
 _HALF = 0.5  # of the variance explained, below which another method helps as little as more runs
 
 
-def check_good_enough(study: Study, records: Sequence[Emulation]) -> None:
-    """Stop where the surrogate may not stand in for the simulator."""
+def check_good_enough(study: Study, records: Sequence[Emulation], help: str) -> None:
+    """Stop where the surrogate may not stand in for the simulator, saying what will help."""
     poor = sorted((record for record in records if record.poor), key=rank)
     if not poor:
         return
@@ -59,9 +54,7 @@ def check_good_enough(study: Study, records: Sequence[Emulation]) -> None:
             else "the surrogate is too poor"
         )
         fault = f"{head}: Q2 of {listed}{more}, below min_q2 = {table.min_q2:g}; worst at {at}"
-    text = (
-        f"{fault}. {remedy(study, records)} Go on all the same with --force; the report shows where it errs"
-    )
+    text = f"{fault}. {help} Go on all the same with --force; the report shows where it errs"
     raise SurrogateError(text)
 
 
@@ -109,15 +102,14 @@ def _needed(record: Emulation, wanted: float) -> int | None:
 
 def _direct(study: Study) -> str:
     """Say what it takes to ask the simulator itself, where that can be afforded."""
-    tests = [e for s in study.series if s.use == "calibrate" for e in s.experiments]
+    tests = study.calibrated
     if not tests:
         return _direct_predictions(study)
     sampler = study.settings.sampler
     calls = Sampler("tmcmc").calls if sampler.method == "mct" else sampler.calls
     each = _run_seconds(study)
-    needs = {name for e in tests for name in study.forward(e).needs}
-    if batched(study.simulator, needs):
-        if each * len(tests) * _ROWS[0] > _PATIENCE:
+    if study.batched(tests):
+        if each * len(tests) * FIRST_TIMED > _PATIENCE:
             return ""
         try:
             seconds = calls * likelihood_seconds(study)
@@ -142,9 +134,7 @@ def _direct(study: Study) -> str:
 def _direct_predictions(study: Study) -> str:
     """Say the same where the surrogate answers predictions only."""
     asked = [s for s in study.series if s.emulate]
-    quick = batched(
-        study.simulator, {name for s in asked for e in s.experiments for name in study.forward(e).needs}
-    )
+    quick = study.batched(e for s in asked for e in s.experiments)
     runs = sum((s.draws or (QUICK if quick else SLOW)) * len(s.experiments) for s in asked)
     seconds = runs * _run_seconds(study)
     if not asked or not seconds <= _AFFORDABLE:
@@ -162,19 +152,3 @@ def _run_seconds(study: Study) -> float:
     with RunStore(study.runs) as store:
         known = [run.seconds for run in store.get_many(keys).values() if math.isfinite(run.seconds)]
     return float(np.median(known)) + _BESIDE if known else math.inf
-
-
-def likelihood_seconds(study: Study) -> float:
-    """Time the likelihood of a point by the simulator's batch door, in batches that grow until they last."""
-    forwards = [study.forward(e) for s in study.series if s.use == "calibrate" for e in s.experiments]
-    likelihood = Likelihood(study.space, tuple((f.experiment, f) for f in forwards))
-    x = study.space.sample(_ROWS[1], np.random.default_rng(0))
-    rows = _ROWS[0]
-    likelihood(x[:rows])
-    while True:
-        start = time.perf_counter()
-        likelihood(x[:rows])
-        spent = time.perf_counter() - start
-        if spent > _TIMED or rows >= len(x):
-            return spent / rows
-        rows *= 4

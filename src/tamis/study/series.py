@@ -14,14 +14,12 @@ from typing import Any, Literal
 import numpy as np
 
 from tamis.errors import StudyError, TamisError, nearest
-from tamis.experiment import Experiment, Observation
+from tamis.experiment import Experiment, Observation, imposed
 from tamis.observables import SCALARS, SIGNALS, Observable, load_custom
-from tamis.runs.campaign import evaluate
-from tamis.runs.store import RunStore
 from tamis.sheets import Sheet, read_csv
 from tamis.simulation import Simulator
 from tamis.space import Space
-from tamis.study.noises import Noises, Observed
+from tamis.study.noises import Noises, Observed, Place, Places
 from tamis.study.reader import Raw, emulates_loglike, emulates_observables
 from tamis.study.schema import ExperimentTable, NextTable, ObserveTable, PredictTable, StudyFile
 from tamis.types import Array, Inputs, Value
@@ -69,13 +67,16 @@ class Series:
 class Builder:
     """Build the series of one study file."""
 
-    def __init__(self, fail: Fault, raw: Raw, simulator: Simulator, space: Space, fixed: Inputs) -> None:
+    def __init__(
+        self, fail: Fault, raw: Raw, simulator: Simulator, space: Space, fixed: Inputs, places: Places
+    ) -> None:
         self.fail = fail
         self.raw = raw
         self.simulator = simulator
         self.space = space
         self.fixed = fixed
-        self.noises = Noises(fail, raw, simulator, space, fixed)
+        self.places = places
+        self.noises = Noises(fail, raw, simulator, space, fixed, places)
 
     def series(self, file: StudyFile) -> tuple[Series, ...]:
         """Build every experiment and prediction."""
@@ -184,7 +185,8 @@ class Builder:
         y = np.array([[self._numbers(f"{where}.y", sheet, column, missing=True)[row]] for column in columns])
         sd = self._known(where, table, sheet)
         mine = None if sd is None else sd[row : row + 1]
-        observed = Observed(self._observable(where, table, None), 1, None, conditions)
+        place = f"{where}, row {row + 1}"
+        observed = Observed(place, self._observable(where, table, None), 1, None, conditions)
         noise = self.noises.build(where, table.noise, mine, observed, required=True)
         return Observation(observed.observable, y, noise, None, named(table), table.group)
 
@@ -227,7 +229,7 @@ class Builder:
             coord = None if o.how in SCALARS else self._times(place, o)
             m = 1 if coord is None else len(coord)
             known = self._expected(place, o, m) if required else None
-            observed = Observed(self._observable(place, o, coord), m, coord, conditions)
+            observed = Observed(place, self._observable(place, o, coord), m, coord, conditions)
             noise = self.noises.build(place, o.noise, known, observed, required=required)
             y = np.full(m, np.nan)
             found.append(Observation(observed.observable, y, noise, coord, named(o)))
@@ -294,7 +296,7 @@ class Builder:
         if synthetic:
             coord = None if table.how in SCALARS else self._times(where, table)
             y = np.full(1 if coord is None else len(coord), np.nan)
-            observed = Observed(self._observable(where, table, coord), len(y), coord, conditions)
+            observed = Observed(where, self._observable(where, table, coord), len(y), coord, conditions)
             noise = self.noises.build(where, table.noise, None, observed, required=True)
             return Observation(observed.observable, y, noise, coord, label, table.group)
         if table.data is None:
@@ -314,7 +316,8 @@ class Builder:
             abscissa = self.simulator.outputs[table.along].unit if table.how == "at" else ""
             self._same_unit(f"{where}.x", sheet, x, abscissa, f"output {table.along}")
             coord = self._numbers(f"{where}.x", sheet, x)
-        observed = Observed(self._observable(where, table, coord), len(y.T), coord, conditions, len(y))
+        model = self._observable(where, table, coord)
+        observed = Observed(where, model, len(y.T), coord, conditions, len(y))
         known = self._known(where, table, sheet)
         noise = self.noises.build(where, table.noise, known, observed, required=True)
         return Observation(observed.observable, y, noise, coord, label, table.group)
@@ -323,22 +326,17 @@ class Builder:
         assert table.synthetic is not None
         for name in table.synthetic.inputs:
             self._port(f"{where}.synthetic.inputs", name)
-        with RunStore(self.raw.base / "runs") as store:
-            truth = {**self.fixed, **draft.conditions, **table.synthetic.inputs}
-            run = evaluate(self.simulator, [truth], store, executor=0)[0]
-            if run.status != "done":
-                raise self.fail(
-                    f"{where}.synthetic", f"the numerical experiment itself {run.status}: {run.error}"
-                )
-            outputs = store.outputs(run.key)
+        truth = imposed(self.fixed, draft.conditions, table.synthetic.inputs)
+        field, what = f"{where}.synthetic", "the numerical experiment itself"
         rng = np.random.default_rng([table.synthetic.seed, 977])
         observed = []
-        for o in draft.observations:
-            exact = o.observable(outputs)[None]
-            mine = Observed(o.observable, exact.shape[1], o.coord, draft.conditions)
-            place = f"{where}.synthetic"
-            noise = self.noises.build(place, table.synthetic.noise, None, mine, required=False)
-            observed.append(replace(o, y=noise.draw(exact, {}, o.coord, rng)))
+        for j, o in enumerate(draft.observations):
+            name = f"{where}.observe[{j}]"
+            mine = Observed(name, o.observable, o.size, o.coord, draft.conditions)
+            noise = self.noises.build(field, table.synthetic.noise, None, mine, required=False)
+            exact = self.places.numbers(Place(name, field, what, truth, o.observable, o.size))
+            y = o.y if exact is None else noise.draw(exact[None], {}, o.coord, rng)
+            observed.append(replace(o, y=y))
         return replace(draft, observations=tuple(observed))
 
     def _observable(self, where: str, table: ObserveTable, coord: Array | None) -> Observable:

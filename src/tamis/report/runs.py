@@ -1,0 +1,181 @@
+"""The runs behind the results: counted, timed, what failed and where."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from tamis.quantities import duration
+from tamis.report.blocks import Block, Grid, Heading, Picture, Text, grid
+from tamis.report.parameters import short_title
+from tamis.report.style import (
+    FAILURE,
+    PARAMETERS,
+    PRIOR,
+    WIDTH,
+    canvas,
+    label_axis,
+    limits,
+    place,
+    styled,
+)
+from tamis.report.tables import count, number, plain
+from tamis.runs.store import Run, failure_groups
+from tamis.space import Space
+from tamis.types import Mask, Table
+
+if TYPE_CHECKING:
+    from tamis.results.records import DesignRuns
+
+MAPPED = 4  # inputs whose pairs are mapped; six pairs fill two rows
+
+
+def run_blocks(design: DesignRuns | None, space: Space, sampled: Sequence[Run]) -> list[Block]:
+    """Count the runs, time them, list what failed and show where."""
+    if design is None or not design.runs:
+        return []
+    numbers = run_numbers(design)
+    blocks: list[Block] = [_status_grid(design, sampled)]
+    caption = "Time taken by one run of the simulator."
+    blocks.append(Picture("durations", durations_figure(design), caption, {"runs": numbers}))
+    blocks += _failures(design, sampled)
+    if design.names:
+        caption = "Points of the design in the space of the inputs that vary"
+        caption += f" (the first {MAPPED})." if len(design.names) > MAPPED else "."
+        picture = design_figure(design, space, sampled)
+        blocks.append(Picture("design", picture, caption, {"runs": numbers}))
+    return blocks
+
+
+_LISTED = 12  # tests named one by one
+_STATUS = ("done", "failed", "crashed", "timeout", "memory")
+
+
+def _status_grid(design: DesignRuns, sampled: Sequence[Run]) -> Grid:
+    columns = ("test", "runs", *_STATUS, "time in all")
+    rows: list[tuple[Any, ...]] = []
+    of_sampler = [("sampler", sampled)] if sampled else []
+    for name, made in [*zip(design.experiments, design.runs, strict=True), *of_sampler]:
+        found = Counter(str(run.status) for run in made)
+        time = float(np.nansum([run.seconds for run in made]))
+        rows.append((name, len(made), *(found[status] for status in _STATUS), time))
+    sums = (f"all {len(rows)} tests", *(sum(column) for column in list(zip(*rows, strict=True))[1:]))
+    listed = rows if len(rows) <= _LISTED else [sums, *[row for row in rows if row[1] > row[2]][:_LISTED]]
+    shown = [(name, *map(count, counts), number(time, duration(time))) for name, *counts, time in listed]
+    caption = "" if len(rows) <= _LISTED else "Tests with runs that did not end well; the file lists all."
+    return grid(columns, shown, name="run-counts", numbers=Table(columns, tuple(rows)), caption=caption)
+
+
+def _failures(design: DesignRuns, sampled: Sequence[Run]) -> list[Block]:
+    where = {run.key: "sampler" for run in sampled}
+    where |= {
+        run.key: name for name, made in zip(design.experiments, design.runs, strict=True) for run in made
+    }
+    groups = failure_groups([*(run for made in design.runs for run in made), *sampled])
+    if not groups:
+        return [Text("Every run ended well.")]
+    rows = []
+    for group in groups:
+        first = group[0]
+        at = ", ".join(f"{n} = {plain(float(first.inputs[n]))}" for n in design.names)
+        rows.append(
+            (first.status, first.error or "no reason given", count(len(group)), f"{where[first.key]}: {at}")
+        )
+    return [Heading("Failed runs by reason"), grid(("status", "reason", "runs", "for instance"), rows)]
+
+
+@styled
+def durations_figure(design: DesignRuns) -> Figure:
+    """Draw how long the runs took, on a logarithmic axis."""
+    seconds = np.array([run.seconds for row in design.runs for run in row], dtype=float)
+    good = np.array([run.status == "done" for row in design.runs for run in row])
+    known = np.isfinite(seconds) & (seconds > 0)
+    figure = canvas(WIDTH, 2.2)
+    ax = place(figure, 0.66, 0.3, WIDTH - 0.8, 1.35)
+    low, high = (
+        (float(v) for v in np.log10((seconds[known].min(), seconds[known].max())))
+        if known.any()
+        else (0.0, 1.0)
+    )
+    edges = np.logspace(low - 0.05, max(high, low + 0.4) + 0.05, 33)
+    stacks = [seconds[known & good], seconds[known & ~good]]
+    ax.hist(stacks, bins=edges.tolist(), stacked=True, color=[PARAMETERS, FAILURE], label=["done", "failed"])
+    ax.set_xscale("log")
+    ax.set_xlim(edges[0], edges[-1])
+    ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=12))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: duration(v).replace(".0 ", " ")))
+    ax.xaxis.set_minor_formatter(NullFormatter())
+    ax.minorticks_off()
+    ax.set_xlabel("time of one run")
+    label_axis(ax.yaxis, "runs", ticks=4)
+    if not good.all():
+        ax.legend(loc="upper right", ncols=2)
+    return figure
+
+
+def failed_points(design: DesignRuns) -> Mask:
+    """Mark the design points of which at least one run did not end well."""
+    bad = np.array([[run.status != "done" for run in row] for row in design.runs])
+    return np.asarray(bad.any(axis=0))
+
+
+@styled
+def design_figure(design: DesignRuns, space: Space, sampled: Sequence[Run] = ()) -> Figure:
+    """Draw the design points, those with a failed run in red, over pairs of inputs or along a single one.
+
+    Failures of the sampler's runs are drawn small, as many as there are.
+    """
+    bad = failed_points(design)
+    lost = [[float(run.inputs[name]) for name in design.names] for run in sampled if run.status != "done"]
+    later = np.reshape(lost, (-1, len(design.names)))
+    pairs: list[tuple[int, int | None]] = list(combinations(range(min(len(design.names), MAPPED)), 2))
+    pairs = pairs or [(0, None)]
+    columns = min(3, len(pairs))
+    rows = -(-len(pairs) // columns)
+    side, cell = 1.75, 1.75 + 0.65
+    figure = canvas(WIDTH, 0.35 + rows * cell)
+    width = WIDTH / 3
+    for k, (i, j) in enumerate(pairs):
+        ax = place(figure, (k % columns) * width + 0.7, 0.4 + (k // columns) * cell, width - 0.9, side)
+        x = design.x[:, i]
+        y = np.zeros(len(x)) if j is None else design.x[:, j]
+        ax.plot(x[~bad], y[~bad], ls="", marker="o", ms=2.8, mew=0, color=PRIOR)
+        ax.plot(x[bad], y[bad], ls="", marker="x", ms=5, mew=1.3, color=FAILURE)
+        here = np.zeros(len(later)) if j is None else later[:, j]
+        ax.plot(later[:, i], here, ls="", marker="x", ms=2.5, mew=0.6, color=FAILURE, alpha=0.6)
+        ax.set_xlim(*limits([x, later[:, i]], 0.05))
+        label_axis(ax.xaxis, "", ticks=4)
+        ax.set_xlabel(short_title(space.parameters[space.index(design.names[i])], ax.get_xlim(), width - 0.8))
+        if j is None:
+            ax.set_yticks([])
+            continue
+        ax.set_ylim(*limits([y, here], 0.05))
+        label_axis(ax.yaxis, "", ticks=4)
+        ax.set_ylabel(short_title(space.parameters[space.index(design.names[j])], ax.get_ylim(), side))
+    handles = [
+        Line2D([], [], ls="", marker="o", ms=3.5, color=PRIOR, label="all runs of the point done"),
+        Line2D([], [], ls="", marker="x", ms=5, mew=1.3, color=FAILURE, label="a run failed"),
+    ]
+    small = Line2D(
+        [], [], ls="", marker="x", ms=3, mew=0.6, color=FAILURE, label="a run of the sampler failed"
+    )
+    shown = [*handles[: 1 + bad.any()], *([small] if len(later) else [])]
+    figure.legend(handles=shown, loc="upper left", ncols=3, borderaxespad=0.1)
+    return figure
+
+
+def run_numbers(design: DesignRuns) -> Table:
+    """Return every run: experiment, point, status, seconds, reason, inputs varied."""
+    rows = [
+        (name, point, run.status, float(run.seconds), run.error, run.key, *map(float, design.x[point]))
+        for name, runs in zip(design.experiments, design.runs, strict=True)
+        for point, run in enumerate(runs)
+    ]
+    return Table(("experiment", "point", "status", "seconds", "error", "key", *design.names), tuple(rows))

@@ -1,0 +1,1 @@
+"""What a study leaves in its folder, read and judged from files alone: no simulator is built and none is run."""

@@ -1,0 +1,229 @@
+"""What a study has computed so far, read from its files, judged and put into words."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tamis.errors import TamisError
+from tamis.files import load_arrays
+from tamis.inference.posterior import Posterior
+from tamis.results.manifest import current, read_manifest
+from tamis.results.records import (
+    Candidate,
+    DesignRuns,
+    Emulation,
+    Influence,
+    Labelled,
+    Panel,
+    Propagation,
+    Record,
+    Results,
+    Worry,
+    load_records,
+)
+from tamis.results.study import StudyRecord, load_study
+from tamis.results.verdict import decisions, split_verdict, verdict
+from tamis.results.worries import worries
+from tamis.runs.store import Run, RunStore
+from tamis.types import Array
+
+_USABLE = 0.5  # of the variance explained, below which indices of a surrogate tell nothing of the simulator
+
+
+def load_results(folder: Path) -> Results:
+    """Read the results that a study's last run left in a folder, as far as they are up to date and undamaged."""
+    record, manifest = load_study(folder), read_manifest(folder)
+    entries = manifest.get("stages", {})
+    fresh = [
+        stage for stage, depends in record.hashes.items() if current(folder, entries.get(stage, {}), depends)
+    ]
+    return gather(folder, record, fresh, manifest)
+
+
+def gather(folder: Path, record: StudyRecord, fresh: Collection[str], manifest: dict[str, Any]) -> Results:
+    """Gather the artifacts of the stages that are up to date."""
+    entries = {stage: manifest.get("stages", {}).get(stage, {}) for stage in fresh}
+    heard = sorted(text for entry in entries.values() for text in entry.get("warnings", []))
+    by_parts = {stage for stage, entry in entries.items() if "parts" in entry}
+    folders = [folder, *(folder / part.folder for part in record.parts)]
+    shared = _gathered(folder, record, manifest, set(fresh) - by_parts, heard, folders)
+    if not record.parts:
+        return shared
+    each = tuple(
+        _gathered(
+            folder / part.folder,
+            record.alone(part),
+            manifest,
+            by_parts,
+            _heard_in(part.name, entries.values()),
+            [folder, folder / part.folder],
+        )
+        for part in record.parts
+    )
+    found = (*shared.worries, *_of_parts(each))
+    said = split_verdict(each, found) if "posterior" in fresh else shared.verdict
+    if any(emulation.poor for emulation in shared.emulations or ()):
+        poor = Worry("The surrogate is below its threshold; the report of the whole study tells where.", True)
+        each = tuple(replace(part, worries=(poor, *part.worries)) for part in each)
+    return replace(shared, parts=each if "posterior" in fresh else (), worries=found, verdict=said)
+
+
+def outcome(found: Results) -> dict[str, Any]:
+    """Return what a run says when it ends, as plain words and numbers."""
+    evidence = found.posterior.log_evidence if found.posterior else None
+    scored = found.emulations or ()
+    return {
+        "verdict": found.verdict,
+        "log_evidence": evidence,
+        "q2": min((e.q2 for e in scored), default=None) if all(e.judged for e in scored) else None,
+        "decisions": [
+            {**({"part": each.study.part} if each.study.part else {}), **decision.record()}
+            for each in (found, *found.parts)
+            for decision in decisions(each.panels or ())
+        ],
+        "worries": [vars(worry) for worry in found.worries],
+    }
+
+
+def _heard_in(part: str, entries: Iterable[dict[str, Any]]) -> list[str]:
+    """Return what the stages of one part warned of."""
+    mine = [entry.get("parts", {}).get(part, {}) for entry in entries]
+    return sorted(text for each in mine for text in each.get("warnings", []))
+
+
+def _of_parts(each: tuple[Results, ...]) -> list[Worry]:
+    """Return the serious worries of all parts, and how many lesser ones their own reports tell."""
+    told = [(part.study.part, worry) for part in each for worry in part.worries]
+    found = [replace(worry, text=f"{name}: {worry.text}") for name, worry in told if worry.serious]
+    lesser = len(told) - len(found)
+    if lesser:
+        found.append(Worry(f"{lesser} lesser worries are told in the reports of the parts."))
+    return found
+
+
+def _gathered(
+    folder: Path,
+    record: StudyRecord,
+    manifest: dict[str, Any],
+    fresh: set[str],
+    heard: list[str],
+    folders: Sequence[Path],
+) -> Results:
+    """Gather what a study, or one part of it, has in its own folder; runs are those of all ``folders``."""
+
+    def read(stage: str, kind: type[Record]) -> tuple[Record, ...] | None:
+        return load_records(folder / f"{stage}.npz", kind) if stage in fresh else None
+
+    emulations = load_emulations(folder, record) if "surrogate" in fresh else None
+    influences = read("sensitivity", Influence)
+    if influences is not None:
+        influences = doubted(record, relabelled(record, influences), emulations or ())
+    sampled = "posterior" in fresh and any(s.use == "calibrate" for s in record.series)
+    posterior = Posterior.load(folder / "posterior.npz", record.space) if sampled else None
+    panels, propagations = read("prediction", Panel), read("propagation", Propagation)
+    with RunStore(folders[0].parent.parent / "runs") as store:
+        design = _design_runs(folder, record, store, "surrogate" in fresh) if "runs" in fresh else None
+        drawn = artifact_keys(folders, "sampled", "keys") if posterior else []
+        others = [key for stage in fresh for key in artifact_keys(folders, f"{stage}-runs", "keys")]
+        by_sampler, by_others = (tuple(store.get_many(keys).values()) for keys in (drawn, others))
+    remedy = manifest.get("stages", {}).get("surrogate", {}).get("remedy", {}).get("text", "")
+    told = (design, by_sampler, by_others, emulations, posterior, panels, propagations, heard)
+    found = tuple(worries(*told, record.model_space.names, remedy))
+    return Results(
+        record,
+        folder,
+        design,
+        by_sampler,
+        emulations,
+        influences,
+        posterior,
+        panels,
+        propagations,
+        read("next", Candidate),
+        found,
+        verdict(emulations, posterior, panels, found),
+        manifest,
+    )
+
+
+def load_emulations(folder: Path, record: StudyRecord) -> tuple[Emulation, ...]:
+    """Read the scores of the surrogate, judged by the study's threshold and under its labels of now."""
+    records = load_records(folder / "emulation.npz", Emulation)
+    if record.surrogate.target != "loglike":
+        records = relabelled(record, records)
+    return tuple(replace(r, poor=not r.judged or not r.q2 >= record.surrogate.min_q2) for r in records)
+
+
+def relabelled(record: StudyRecord, records: Sequence[Labelled]) -> tuple[Labelled, ...]:
+    """Return the records of all observations under the labels of the file, which make no stage stale."""
+    named = [observed for series in record.designed for observed in series.observations]
+    pairs = zip(records, named, strict=True)
+    return tuple(replace(found, label=observed.label, ylabel=observed.ylabel) for found, observed in pairs)
+
+
+def doubted(
+    record: StudyRecord, influences: tuple[Influence, ...], emulations: Sequence[Emulation]
+) -> tuple[Influence, ...]:
+    """Leave out the Sobol indices of a surrogate that explains less than half of the variance, and doubt poor ones.
+
+    They are the surrogate's own, to as many digits as one likes; what the simulator was asked for itself stays.
+    """
+    scores = {(e.series, e.label): e for e in emulations if e.poor}
+    answer = []
+    for one in influences:
+        e = scores.get((one.series, one.label))
+        if e is None or one.source.startswith("simulator"):
+            answer.append(one)
+            continue
+        name = f"{one.series}, {one.label}"
+        if e.judged and e.q2 >= _USABLE:
+            text = f"Sobol indices of {name} are rough: those of a surrogate that explains {e.q2:.2f} of the variance."
+            answer.append(replace(one, doubt=text))
+            continue
+        fault = (
+            f"is no better than the mean of the runs (Q2 {e.q2:.2f})"
+            if e.q2 <= 0
+            else f"has a Q2 of {e.q2:.2f}"
+        )
+        text = f"Sobol indices of {name} are left out: the surrogate {fault if e.judged else 'cannot be judged'}."
+        m = len(one.x)
+        left_out: dict[str, Any] = dict.fromkeys(("first", "total", "shares"), np.empty((0, m)))
+        left_out |= dict.fromkeys(("first_band", "total_band"), np.empty((2, 0, m)))
+        if not record.simulator.batched:
+            left_out |= dict.fromkeys(("sampled_first", "sampled_total"), np.empty((0, m)))
+        answer.append(replace(one, doubt=text, subsets=(), **left_out))
+    return tuple(answer)
+
+
+def _design_runs(folder: Path, record: StudyRecord, store: RunStore, enriched: bool) -> DesignRuns:
+    arrays = load_arrays(folder / "design.npz")
+    keys = load_arrays(folder / "runs.npz")["keys"]
+    x = np.repeat(arrays["x"], record.replicates, axis=0)
+    if enriched:
+        found = load_arrays(folder / "surrogate.npz")
+        u = found["runs.u" if record.surrogate.target == "loglike" else "u"]
+        x, keys = record.model_space.from_unit(u), np.hstack([keys, found["added"]])
+    runs = tuple(tuple(stored(store, row)) for row in keys)
+    tests = tuple(name for series in record.designed for name in series.experiments)
+    return DesignRuns(tuple(map(str, arrays["names"])), x, tests, runs)
+
+
+def artifact_keys(folders: Iterable[Path], artifact: str, name: str) -> list[str]:
+    """Return the keys of runs that an artifact of these folders stands on; none where it is not there."""
+    found = [folder / f"{artifact}.npz" for folder in folders]
+    keys = (key for path in found if path.is_file() for key in load_arrays(path)[name].ravel())
+    return list(dict.fromkeys(map(str, keys)))
+
+
+def stored(store: RunStore, keys: Array) -> list[Run]:
+    """Return the runs of these keys, all of which must be there."""
+    runs = store.get_many([str(key) for key in keys])
+    missing = [str(key) for key in keys if str(key) not in runs]
+    if missing:
+        raise TamisError(f"run {missing[0][:12]} is no longer in {store.root}; `tamis run` runs it again")
+    return [runs[str(key)] for key in keys]

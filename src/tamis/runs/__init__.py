@@ -1,0 +1,1 @@
+"""Runs: how they are made, by whom, and how they are kept."""

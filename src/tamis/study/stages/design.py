@@ -1,0 +1,50 @@
+"""The points at which the simulator is run to see what the prior implies."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tamis.design import design
+from tamis.errors import StudyError
+from tamis.files import save_arrays
+from tamis.runs.campaign import points
+from tamis.study.context import Context
+from tamis.study.definition import Study
+from tamis.study.stages.table import STAGES
+from tamis.types import Array, Inputs
+
+
+def run(context: Context) -> None:
+    """Choose the points at which the simulator is run to see what the prior implies."""
+    study = context.study
+    space = study.model_space
+    if space.dim == 0:
+        raise StudyError(f"{study.path.name}: parameters: none of them is an input of {study.simulator.name}")
+    u = _unit_points(study)
+    save_arrays(
+        study.results / "design.npz", {"names": np.array(space.names), "u": u, "x": space.from_unit(u)}
+    )
+
+
+def _unit_points(study: Study) -> Array:
+    rng = np.random.default_rng([study.seed, STAGES["design"].number])
+    return design(study.settings.design, study.settings.n_design, study.model_space.dim, rng)
+
+
+def design_inputs(study: Study) -> list[Inputs]:
+    """Return the inputs of every run of the campaign, test by test."""
+    u = _unit_points(study)
+    return [point for i in range(len(study.experiments)) for point in design_points(study, u, i)]
+
+
+def design_points(study: Study, u: Array, i: int) -> list[Inputs]:
+    """Return the inputs of experiment i at points of the unit cube, replicates included."""
+    return points(
+        study.model_space,
+        u,
+        study.experiments[i],
+        simulator=study.simulator,
+        fixed=study.fixed,
+        replicates=study.settings.replicates,
+        seed=study.seed,
+    )

@@ -1,0 +1,140 @@
+"""The one loop of the whole pipeline: a surrogate asks for more runs, whatever it is of.
+
+Fit, score, choose points, run the simulator there, fit again, until the score or the budget is reached. Every choice
+follows from the seed and the runs, and runs stay in the store, so an interrupted loop goes over its rounds again
+without a single simulation and ends with the same bytes.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from tamis.errors import TamisWarning
+from tamis.files import load_arrays
+from tamis.runs.campaign import observe
+from tamis.study.context import Context
+from tamis.study.definition import Study
+from tamis.study.reader import emulates_loglike
+from tamis.study.stages.design import design_points
+from tamis.study.stages.table import applies
+from tamis.surrogates.base import Surrogate
+from tamis.surrogates.enrich import enrich
+from tamis.types import Array, Event, Mask
+
+Fitted = TypeVar("Fitted", bound=Surrogate)
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The runs of a design: every experiment's numbers side by side, at the same points."""
+
+    u: Array  # (n, d)
+    y: Array  # (n, m), NaN where a run gave none
+    good: Mask  # (n, m)
+
+    def joined(self, other: Runs) -> Runs:
+        """Return the runs of both."""
+        return Runs(
+            *(np.concatenate(pair) for pair in zip(vars(self).values(), vars(other).values(), strict=True))
+        )
+
+
+def design_runs(study: Study) -> Runs:
+    """Read the points of the design and what was observed there."""
+    u = np.repeat(load_arrays(study.results / "design.npz")["u"], study.settings.replicates, axis=0)
+    found = load_arrays(study.results / "observables.npz")
+    return _runs(u, [(found[f"{i}.y"], found[f"{i}.good"]) for i in range(len(study.experiments))])
+
+
+def _runs(u: Array, observed: list[tuple[Array, Mask]]) -> Runs:
+    good = np.hstack([np.repeat(fine[:, None], y.shape[1], axis=1) for y, fine in observed])
+    return Runs(u, np.where(good, np.hstack([y for y, _ in observed]), np.nan), good)
+
+
+@dataclass(frozen=True)
+class Round(Generic[Fitted]):
+    """One round of enrichment: a surrogate of the runs so far, its scores, and where it may ask for more."""
+
+    surrogate: Fitted
+    u: Array  # (n, d), the runs it was fitted to
+    y: Array  # (n, m)
+    scores: Sequence[float]  # all of which are to reach what the study asks for
+    measure: str  # what they are, for the news
+    candidates: Callable[[str], Array] | None = None  # for the next points; None if none are asked for
+
+
+@dataclass(frozen=True)
+class Enriched(Generic[Fitted]):
+    """The surrogate of the last round, and how it came about."""
+
+    surrogate: Fitted
+    runs: Runs
+    growth: Array  # (rounds, scores, 2), number of runs and score
+    added: Any  # (experiments, runs), keys of the runs beyond the design
+
+
+def enriched(context: Context, one_round: Callable[[Runs, int], Round[Fitted]]) -> Enriched[Fitted]:
+    """Fit a surrogate to the design and, if asked, run the simulator where it says until it is good enough.
+
+    ``one_round`` is given the runs and the number of the round.
+    """
+    study = context.study
+    table = study.settings.surrogate.enrich
+    runs = design_runs(study)
+    first, keys = len(runs.u), [np.empty((len(study.experiments), 0), dtype="U1")]
+    growth: list[list[list[float]]] = []
+    while True:
+        last = one_round(runs, len(growth))
+        growth.append([[len(runs.u), score] for score in last.scores])
+        judged = np.isfinite(last.scores).all()
+        worst = min(last.scores) if judged else -np.inf
+        spent = (len(runs.u) - first) // study.settings.replicates
+        if table is None or spent >= table.budget or worst >= table.q2:
+            break
+        told = {last.measure: worst, "asked for": float(table.q2)} if judged else {}
+        context.progress(Event("enrichment", spent, table.budget, told))
+        assert last.candidates is not None
+        n = min(table.batch, table.budget - spent)
+        candidates = last.candidates(table.where)
+        chosen = enrich(last.surrogate, last.u, last.y, candidates, n, criterion=table.where)
+        new_keys, more = _run_at(context, chosen)
+        keys.append(new_keys)
+        runs = runs.joined(more)
+    if table is not None and worst < table.q2:
+        spent = len(runs.u) - first
+        reached = (
+            f"{worst:.4f}, short of the {table.q2:g} asked for"
+            if judged
+            else "unknown, with too few points to judge by"
+        )
+        text = f"Enrichment spent its {spent} runs a test; {last.measure} is {reached}."
+        warnings.warn(text, TamisWarning, stacklevel=2)
+    return Enriched(last.surrogate, runs, np.array(growth), np.hstack(keys))
+
+
+def _run_at(context: Context, u: Array) -> tuple[Any, Runs]:
+    """Run the simulator of every experiment at new points; return the keys (experiments, runs) and the runs."""
+    study = context.study
+    asked = [inputs for i in range(len(study.experiments)) for inputs in design_points(study, u, i)]
+    made = context.evaluate(asked)
+    n = len(made) // len(study.experiments)
+    rows = [made[i * n : (i + 1) * n] for i in range(len(study.experiments))]
+    observed = [observe(e, row, context.store) for e, row in zip(study.experiments, rows, strict=True)]
+    keys = np.array([[run.key for run in row] for row in rows])
+    return keys, _runs(np.repeat(u, study.settings.replicates, axis=0), observed)
+
+
+def load_runs(study: Study) -> Runs:
+    """Read the runs that the surrogate was fitted to, those of the enrichment included, or the design's."""
+    if not applies(study.raw, "surrogate"):
+        return design_runs(study)
+    found = load_arrays(study.results / "surrogate.npz")
+    kept = (
+        "runs." if emulates_loglike(study.raw) else ""
+    )  # beside those that the log-likelihood was fitted to
+    return Runs(*(found[f"{kept}{name}"] for name in ("u", "y", "good")))

@@ -1,0 +1,241 @@
+"""From a posterior to the pictures of data and model.
+
+Predictions of every series, and how the measurements sit in them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from tamis.analysis.prediction import Predictive, predict_series
+from tamis.errors import TamisError
+from tamis.experiment import Experiment, Observation
+from tamis.files import load_arrays
+from tamis.inference.likelihood import Forward
+from tamis.inference.posterior import Posterior
+from tamis.noise import Known, Sum
+from tamis.results.records import Panel, save_records
+from tamis.results.shapes import effective
+from tamis.study.context import Context, load_posterior, load_surrogate
+from tamis.study.definition import Study
+from tamis.study.layout import layout
+from tamis.study.parts import IDLE, with_idle
+from tamis.study.series import Series
+from tamis.study.stages.table import applies
+from tamis.types import Array, Event, Generator
+
+QUICK, SLOW = 1000, 200  # draws where a batch door or a surrogate answers, and where every draw is a run
+_ENOUGH = 8  # measurements along an abscissa before an autocorrelation says anything
+
+
+def run(context: Context) -> None:
+    """Predict every test, calibrated or held out, and every condition nobody measured."""
+    study = context.study
+    posterior = load_posterior(study)
+    if posterior is not None:
+        posterior = with_idle(study, posterior, context.rng("prediction", IDLE))
+    designed = applies(study.raw, "observables")
+    observed = load_arrays(study.results / "observables.npz") if designed else {}
+    model = load_surrogate(study)
+    panels = []
+    index = 0
+    for k, series in enumerate(study.series):
+        if series.use == "next":
+            continue
+        context.progress(Event("prediction", k, len(study.series), {"series": series.name}))
+        prior: list[Array] = []
+        if series.designed and observed:
+            prior = [observed[f"{index + i}.y"] for i in range(len(series.experiments))]
+            index += len(series.experiments)
+        rng = context.rng("prediction", k)
+        panels += series_panels(study, series, posterior, prior, context.terms(series, model, vary=True), rng)
+    context.progress(Event("prediction", len(study.series), len(study.series)))
+    save_records(study.folder / "prediction.npz", panels)
+
+
+def by_runs(study: Study, *uses: str) -> Iterator[tuple[Series, str]]:
+    """Return the series of these uses for which every answer is a run, with the advice that there is."""
+    there = study.settings.surrogate.method != "none"
+    hint = "; emulate = true asks the surrogate instead" if there else ""
+    for series in study.series:
+        if series.use in uses and not (series.emulate or study.batched(series.experiments)):
+            yield series, hint
+
+
+def cost(study: Study, seconds: float, duration: Callable[[float], str]) -> Iterator[str]:
+    """Say how many runs predictions ask for."""
+    for series, hint in by_runs(study, "calibrate", "validate", "predict"):
+        n = (series.draws or SLOW) * len(series.experiments)
+        yield f"prediction of {series.name}: {n} runs, about {duration(n * seconds)} on one core{hint}"
+
+
+def series_panels(
+    study: Study,
+    series: Series,
+    posterior: Posterior | None,
+    prior: Sequence[Array],
+    terms: Sequence[tuple[Experiment, Forward]],
+    rng: Generator,
+) -> list[Panel]:
+    """Predict one series and return a panel for each of its observations.
+
+    ``prior`` holds the design's observables, ``terms`` the model that answers for each experiment.
+    """
+    quick = series.emulate or study.batched(series.experiments)
+    n = series.draws or (QUICK if quick else SLOW)
+    draws, share, worth = None, 1.0, math.nan
+    if posterior is not None:
+        inside = posterior.where(series.where or {})
+        share = float(inside.mean())
+        if not inside.any():
+            raise TamisError(f"{series.name}: no posterior draw lies in {condition(series)}; widen `where`")
+        rows = np.flatnonzero(inside)
+        worth = share * float(np.min(effective(posterior)))
+        draws = posterior.flat[rng.choice(rows, size=min(n, len(rows)), replace=False)]
+    source = study.space if posterior is None else posterior
+    predictive = predict_series(source, terms, n=n, rng=rng, draws=draws)
+    panels = []
+    for j, block in enumerate(layout([series], study.simulator)):
+        observation = series.experiments[0].observations[j]
+        x = block.x
+        order = np.argsort(series.values, kind="stable") if series.along else np.arange(len(x))
+        mine = predictive.part(block.columns.tolist(), x)
+        same = [e.observations[j] for e in series.experiments]
+        y = np.hstack([np.atleast_2d(o.y) for o in same])[:, order]
+        y = y if np.isfinite(y).any() else np.empty((0, len(x)))
+        before = np.hstack(prior)[:, block.columns] if prior else None
+        panels.append(
+            make_panel(
+                mine,
+                series=series.name,
+                label=block.label,
+                use=series.use,
+                synthetic=series.synthetic,
+                emulated=series.emulate,
+                xlabel=block.xlabel,
+                ylabel=block.ylabel,
+                share=share,
+                condition=condition(series),
+                y=y,
+                y_sd=_known_sd(same, len(x))[order] if len(y) else np.empty(0),
+                overlay=series.overlay[j] if series.overlay else np.empty((0, 3)),
+                prior=_prior_band(before, len(x)),
+                white=observation.noise.white,
+                signal=observation.coord is not None,
+                limit=series.limits[j] if series.limits else math.nan,
+                how=getattr(observation.observable, "how", ""),
+                worth=worth,
+            )
+        )
+    return panels
+
+
+def make_panel(
+    predictive: Predictive,
+    *,
+    y: Array,
+    white: bool,
+    signal: bool,
+    prior: Array,
+    limit: float,
+    how: str = "",
+    worth: float = math.nan,
+    **words: Any,
+) -> Panel:
+    """Fill a panel from a prediction and the measurements on its abscissa."""
+    coord = predictive.coord
+    assert coord is not None
+    residual = np.empty(0)
+    correlation, white_limit = np.empty(0), math.nan
+    with np.errstate(invalid="ignore", divide="ignore"):
+        if len(y):
+            measured = np.isfinite(y)
+            average = np.where(measured, y, 0.0).sum(axis=0) / measured.sum(
+                axis=0
+            )  # NaN where all are missing
+            residual = (average - predictive.mean) / predictive.sd_total
+    there = np.isfinite(residual)
+    if signal and there.sum() >= _ENOUGH:
+        correlation = autocorrelation(residual[there])
+        # where parameters leave more open than errors do, residuals tell of them and not of the errors
+        told = white and np.median(predictive.sd_model**2) < np.median(predictive.error_var.mean(axis=0))
+        white_limit = (
+            2.576 / math.sqrt(there.sum()) if told else math.nan
+        )  # 99 % of white sequences stay inside
+    beyond, error = _exceedance(predictive, limit, how == "min", worth)
+    return Panel(
+        x=coord,
+        y=y,
+        prior=prior,
+        failed=predictive.failed,
+        coverage=predictive.coverage(y) if len(y) else math.nan,
+        white_limit=white_limit,
+        model=predictive.model,
+        draws=predictive.draws,
+        error_var=predictive.error_var,
+        mean=predictive.mean,
+        sd_model=predictive.sd_model,
+        sd_total=predictive.sd_total,
+        model_band=predictive.quantile((0.05, 0.95), total=False),
+        total_band=predictive.quantile((0.05, 0.95)),
+        residual=residual,
+        autocorrelation=correlation,
+        limit=limit,
+        exceedance=beyond,
+        exceedance_error=error,
+        bias=np.atleast_2d(predictive.bias),
+        how=how,
+        effective=worth,
+        **words,
+    )
+
+
+def _exceedance(predictive: Predictive, limit: float, below: bool, worth: float) -> tuple[Array, Array]:
+    """Return the probabilities of passing a limit, (2, m), of the model and in total, and their standard errors."""
+    if not math.isfinite(limit):
+        return np.empty((0, predictive.model.shape[1])), np.empty((0, predictive.model.shape[1]))
+    above = np.array([predictive.exceedance(limit, total=total) for total in (False, True)])
+    error = np.array([predictive.exceedance_error(limit, total=total) for total in (False, True)])
+    n = len(predictive.model)
+    worth = n if math.isnan(worth) else min(max(worth, 1.0), n)
+    return 1 - above if below else above, error * math.sqrt(n / worth)
+
+
+def autocorrelation(residual: Array) -> Array:
+    """Autocorrelation of a sequence, up to a quarter of its length, starting with 1 at lag 0."""
+    centred = residual - residual.mean()
+    lags = min(len(residual) // 4, 40)
+    full = np.correlate(centred, centred, mode="full")[len(centred) - 1 :]
+    return np.asarray(full[: lags + 1] / full[0]) if full[0] > 0 else np.ones(1)
+
+
+def condition(series: Series) -> str:
+    """Say in words which part of the posterior a prediction is made from."""
+    return " and ".join(
+        f"{name} between {low:g} and {high:g}" for name, (low, high) in (series.where or {}).items()
+    )
+
+
+def _known_sd(observations: Sequence[Observation], m: int) -> Array:
+    """Return the measurements' own standard deviations where the file gives them."""
+    found = []
+    for observation in observations:
+        parts = observation.noise.parts if isinstance(observation.noise, Sum) else (observation.noise,)
+        known = next((part for part in parts if isinstance(part, Known)), None)
+        found.append(
+            np.broadcast_to(
+                np.nan if known is None else np.asarray(known.sd, dtype=float), (observation.size,)
+            )
+        )
+    return np.concatenate(found)
+
+
+def _prior_band(before: Array | None, m: int) -> Array:
+    if before is None:
+        return np.empty((0, m))
+    good = before[np.isfinite(before).all(axis=1)]
+    return np.quantile(good, (0.05, 0.5, 0.95), axis=0) if len(good) else np.empty((0, m))

@@ -1,0 +1,27 @@
+"""What the data of a study themselves need of the simulator: numerical experiments, models of reference tests."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tamis.errors import StudyError
+from tamis.files import save_arrays
+from tamis.interfaces import whole_of
+from tamis.study.context import Context
+
+
+def run(context: Context) -> None:
+    """Run what the data of the study themselves are made of: numerical experiments, and models of reference tests."""
+    study = context.study
+    whole = whole_of(study.simulator)
+    runs = context.asking().runs(whole, [place.inputs for place in study.open], context.progress)
+    found = {}
+    for place, run in zip(study.open, runs, strict=True):
+        where = f"{study.path.name}: {place.field}"
+        if run.status != "done":
+            raise StudyError(f"{where}: {place.what} {run.status}: {run.error}")
+        numbers = np.asarray(place.observable(context.store.outputs(run.key)), dtype=float)
+        if numbers.shape != (place.size,):
+            raise StudyError(f"{where}: {place.what} gives {numbers.size} numbers, {place.size} are expected")
+        found[place.name] = numbers
+    save_arrays(study.results / "synthetic.npz", found)
