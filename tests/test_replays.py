@@ -31,6 +31,11 @@ MODEL = """
             return [1, 2]
         if h == 9:
             1 / 0
+        if h == 6:
+            import os, signal
+            os.kill(os.getpid(), signal.SIGSEGV)
+        if h == 5:
+            raise SystemExit(0)
         end = 1.0 if n == 3 else 1e-3 * n
         t = np.linspace(0.0, end, max(2, round(fps * end) + 1))
         poses = np.zeros((len(t), 2, 7))
@@ -208,7 +213,13 @@ def test_what_is_over_in_a_moment_is_shown_in_slow_motion(model):
         (["model.py:ball", "--storyboard", "no/a.png"], 2, 'no folder "no"'),
         (["model.py:ball", "--storyboard", "folder.png"], 2, "is a folder"),
         (["model.py:ball", "h=8", "--storyboard", "a.png"], 2, "expected a tamis.replays.Replay"),
-        (["model.py:ball", "h=9", "--storyboard", "a.png"], 2, "ZeroDivisionError"),
+        (
+            ["model.py:ball", "h=9", "--storyboard", "a.png"],
+            2,
+            "ZeroDivisionError: division by zero (model.py",
+        ),
+        (["model.py:ball", "h=6", "--storyboard", "a.png"], 2, "the process ended during the run: SIGSEGV"),
+        (["model.py:ball", "h=5", "--storyboard", "a.png"], 2, "replay of model.py:ball: SystemExit: 0"),
         (["model.py:ball", "h=7", "--storyboard", "a.png"], 1, "it broke"),
         (["model.py:ball", "h=up", "--storyboard", "a.png"], 2, "must be a number"),
         (["model.py:blind", "h=1", "--storyboard", "a.png"], 2, "has no replay"),

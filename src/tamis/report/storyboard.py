@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 
 from tamis.errors import StudyError, nearest
 from tamis.files import replacing
-from tamis.replays import Replay, Replayable, without_replay
+from tamis.interfaces import Port, Simulator
+from tamis.replays import Replay
 from tamis.report.camera import FRAME, best_view
 from tamis.report.solids import (
     Floor,
@@ -56,7 +57,8 @@ from tamis.report.style import (
     styled,
     to_svg,
 )
-from tamis.simulation import Port, Simulator, explained
+from tamis.runs.pool import Workers
+from tamis.runs.replaying import replay as replay_apart
 from tamis.types import Array, Inputs, Value
 
 FRAMES = 6
@@ -92,13 +94,11 @@ def write_storyboard(
         what = "is a folder" if path.is_dir() else f'no folder "{path.parent}" that can be written to'
         raise StudyError(f'storyboard "{path}": {what}; give the name of a file in one')
     name = simulator.name
-    if not isinstance(simulator, Replayable):
-        raise without_replay(name)
-    with explained(simulator):
-        replay = simulator.replay(inputs, _FPS)
+    with Workers(1) as workers:  # a crash of the simulator is told there
+        replay = replay_apart(simulator, inputs, _FPS, workers)
         span = float(replay.times[-1] - replay.times[0])
         if span > 0 and len(replay.times) < _FEWEST:  # over in a moment: look again in slow motion
-            replay = simulator.replay(inputs, _SLOW / span)
+            replay = replay_apart(simulator, inputs, _SLOW / span, workers)
     given = ", ".join(f"{key} = {_written(value, simulator.inputs[key])}" for key, value in inputs.items())
     figure = storyboard(replay, f"{name}: {given}" if given else name, field=field)
     figure.set_facecolor("white")

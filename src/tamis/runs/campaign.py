@@ -8,7 +8,6 @@ raises for one, and leaves the store such that being stopped at any instant cost
 from __future__ import annotations
 
 import math
-import os
 import shutil
 import tempfile
 import time
@@ -33,7 +32,7 @@ from tamis.runs.segments import Files
 from tamis.simulation import Simulator, find
 from tamis.runs.store import Run, RunStore, paths, writing
 from tamis.types import Array, Event, Inputs, Mask, Progress, Value, silent
-from tamis.runs.worker import Job, do
+from tamis.runs.worker import Job, do, given
 
 if TYPE_CHECKING:
     from tamis.experiment import Experiment
@@ -253,12 +252,8 @@ class _News:
 def _job(
     simulator: Simulator, store: RunStore, key: str, full: Inputs, code: str, limits: tuple[float, float, int]
 ) -> Job:
-    inputs = {
-        name: os.path.abspath(str(value)) if simulator.inputs[name].kind == "file" else value
-        for name, value in full.items()
-    }
     run = Run(key, simulator.name, simulator.version, full, "done", 0.0, code=code)
-    return Job(simulator.address, store.root.absolute(), run, inputs, *limits, pack=True)
+    return Job(simulator.address, store.root.absolute(), run, given(simulator, full), *limits, pack=True)
 
 
 def _tidy(store: RunStore, again: Mapping[str, Run]) -> None:

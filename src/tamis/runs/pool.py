@@ -325,14 +325,16 @@ def _unchanged(job: Job) -> bool:
 _own = threading.local()
 
 
-def elsewhere(job: Job, timeout: float | None) -> tuple[Run, bytes, bytes]:
-    """Do a job for a foreign executor, in a child that its thread keeps for the next; return its files."""
-    if not hasattr(_own, "workers"):
-        _own.workers = Workers(1)
+def elsewhere(job: Job, timeout: float | None, workers: Workers | None = None) -> tuple[Run, bytes, bytes]:
+    """Do a job in a child of these workers, or in one that the thread of a foreign executor keeps; return its files."""
+    if workers is None:
+        if not hasattr(_own, "workers"):
+            _own.workers = Workers(1)
+        workers = _own.workers
     folder = Path(tempfile.mkdtemp(prefix="tamis-"))
     kept = False
     try:
-        ((run, left),) = _own.workers.perform([replace(job, root=folder)], timeout)
+        ((run, left),) = workers.perform([replace(job, root=folder)], timeout)
         path, log, work = paths(folder, run.key)
         if run.status == "done":
             shutil.rmtree(work, ignore_errors=True)

@@ -26,8 +26,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tamis import files
 from tamis.errors import SimulationError, StudyError, TamisWarning, Unavailable, told, without_figures
+from tamis.interfaces import replayable
+from tamis.replays import without_replay
 from tamis.runs.segments import SMALL, Files
 from tamis.simulation import Simulator, find, numbers
 from tamis.runs.store import Run, array_file, paths
@@ -44,7 +48,10 @@ _PRINTED = 2**20  # bytes of a print-out kept at its beginning, and as many at i
 
 @dataclass(frozen=True)
 class Job:
-    """One run to do: where to find the simulator, what to record, and inputs with files as absolute paths."""
+    """One run to do: where to find the simulator, what to record, and inputs with files as absolute paths.
+
+    With ``fps`` the point is not run but replayed: its array file then holds the bytes of a `Replay`.
+    """
 
     address: str
     root: Path
@@ -54,6 +61,13 @@ class Job:
     memory: float = math.inf  # bytes, of the run and all that it starts
     salt: int = 0  # where the global random generators begin: no run may depend on it
     pack: bool = False  # whether small files are sent back instead of being put in their places
+    fps: float = 0.0  # instants a second of a replay
+
+
+def given(simulator: Simulator, full: Inputs) -> Inputs:
+    """Return complete inputs for a job: files as absolute paths."""
+    files = {name for name, port in simulator.inputs.items() if port.kind == "file"}
+    return {name: os.path.abspath(str(value)) if name in files else value for name, value in full.items()}
 
 
 def do(
@@ -85,7 +99,7 @@ def _perform(job: Job, simulator: Simulator | None, work: Path) -> tuple[Run, Ou
     trace = ""
     try:
         found = _checked(job, simulator or load(job.address))
-        outputs = _arrays(copy_context().run(found.run, job.inputs, work), job.max_output)
+        outputs = _arrays(copy_context().run(_asked, job, found, work), job.max_output)
         run = job.run
     except Unavailable:
         raise
@@ -105,6 +119,14 @@ def _perform(job: Job, simulator: Simulator | None, work: Path) -> tuple[Run, Ou
             os._exit(0)
         os.chdir(folder)
     return replace(run, seconds=time.perf_counter() - start), outputs, trace
+
+
+def _asked(job: Job, simulator: Simulator, work: Path) -> Outputs:
+    if not job.fps:
+        return simulator.run(job.inputs, work)
+    if (shown := replayable(simulator)) is None:
+        raise without_replay(simulator.name)
+    return {"replay": np.frombuffer(shown.replay(job.inputs, job.fps).to_bytes(), dtype=np.uint8)}
 
 
 def _checked(job: Job, simulator: Simulator) -> Simulator:

@@ -1,0 +1,43 @@
+"""A replay in a process of its own: whatever a simulator does there, it cannot take down the one that asked."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tamis.errors import SimulationError, StudyError
+from tamis.interfaces import Simulator, check_present, replayable
+from tamis.replays import Replay, without_replay
+from tamis.runs.keys import run_key
+from tamis.runs.pool import Workers, elsewhere
+from tamis.runs.records import read_arrays
+from tamis.runs.store import Run
+from tamis.runs.worker import Job, given
+from tamis.simulation import complete
+from tamis.types import Inputs
+
+_LINE = re.compile(r'File "([^"]+)", line (\d+)')
+_PACKAGE = str(Path(__file__).parent.parent)
+
+
+def replay(
+    simulator: Simulator, inputs: Inputs, fps: float, workers: Workers, timeout: float | None = None
+) -> Replay:
+    """Replay one point in a child process, which sends the replay back in an array file.
+
+    `SimulationError` where the physics fails, `StudyError` where the simulator crashes, is late or ends its process.
+    """
+    if replayable(simulator) is None:
+        raise without_replay(simulator.name)
+    check_present(simulator)
+    full = complete(simulator, inputs)
+    run = Run(run_key(simulator, full), simulator.name, simulator.version, full, "done", 0.0)
+    job = Job(simulator.address, Path(), run, given(simulator, full), fps=fps)
+    run, content, log = elsewhere(job, timeout, workers)
+    if run.status == "failed":
+        raise SimulationError(run.error)
+    if run.status != "done":
+        places = [found for found in _LINE.findall(log.decode(errors="replace")) if not found[0].startswith(_PACKAGE)]
+        where = f" ({Path(places[-1][0]).name}, line {places[-1][1]})" if places else ""
+        raise StudyError(f"replay of {simulator.name}: {run.error.removeprefix('StudyError: ')}{where}")
+    return Replay.from_bytes(read_arrays(content)["replay"].tobytes())
