@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 import time
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,7 @@ WITHIN_ROW = {
     ("simulation", "interfaces"),
     ("contract", "simulation"),
     ("contract", "interfaces"),
+    ("contract", "replays"),
     ("interfaces", "replays"),
     ("experiment", "observables"),
     ("experiment", "noise"),
@@ -84,6 +86,12 @@ def row(name: str) -> int:
     return next(i for i, names in enumerate(ROWS) if name in names)
 
 
+@lru_cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+@lru_cache
 def imports(path: Path) -> list[tuple[str, bool]]:
     """Every imported module and whether the import stands at module level (outside ``if TYPE_CHECKING``)."""
     found = []
@@ -99,7 +107,7 @@ def imports(path: Path) -> list[tuple[str, bool]]:
             inside = isinstance(child, (ast.FunctionDef, ast.Lambda, ast.AsyncFunctionDef)) or typing_only
             walk(child, top and not inside)
 
-    walk(ast.parse(path.read_text()), True)
+    walk(tree(path), True)
     return found
 
 
@@ -132,19 +140,52 @@ def test_simulators_know_no_statistics_and_no_other_family(path: Path) -> None:
         if name.startswith("tamis"):
             mine = name.startswith((f"tamis.sim.{family}", "tamis.sim.common"))
             assert mine or name in allowed, f"{path.name} imports {name}"
-        if path.name == "kernels.py":
-            people = (
-                "scene",
-                "layout",
-                "drive",
-                "history",
-                "cases",
-                "simulators",
-            )  # written for people, not compiled
-            kernels = name.startswith("tamis.sim.") and name.split(".")[-1] not in people
-            assert name.split(".")[0] in ("numpy", "math", "__future__") or name == "tamis.jit" or kernels, (
-                name
+
+
+COMPILED = [
+    path for path in MODULES if room(path) != "cli" and any(n == "tamis.jit" for n, _ in imports(path))
+]
+
+
+def impure(path: Path) -> list[str]:
+    """Name what a file, or one it imports, imports besides numbers, arrays and the compiler."""
+    found, waiting, seen = [], [path], set()
+    while waiting:
+        file = waiting.pop()
+        for name, _ in imports(file):
+            if name.startswith(("tamis.sim.", "tamis.surrogates.")):
+                other = SRC.parent / f"{name.replace('.', '/')}.py"
+                assert other.is_file(), f"{file.name} imports {name}, which is no module"
+                waiting += [] if other in seen else [other]
+                seen.add(other)
+            elif name.split(".")[0] not in ("numpy", "math", "typing", "__future__") and name != "tamis.jit":
+                found.append(f"{file.relative_to(SRC)} imports {name}")
+    return found
+
+
+def test_compiled_files_are_known() -> None:
+    assert {"sim/dem/kernels.py", "sim/common/cone.py", "sim/nscd/sweep.py", "surrogates/kernels.py"} <= {
+        str(path.relative_to(SRC)) for path in COMPILED
+    }
+
+
+@pytest.mark.parametrize("path", COMPILED, ids=lambda p: str(p.relative_to(SRC)))
+def test_compiled_files_see_numbers_and_arrays_only(path: Path) -> None:
+    assert impure(path) == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(SRC)))
+def test_statistics_know_no_mechanics(path: Path) -> None:
+    """Simulators are found by name; only the command line and a study may know a family by import."""
+    if room(path) not in ("sim", "cli", "study"):
+        for node in ast.walk(tree(path)):
+            names = (
+                [f"{node.module}.{alias.name}" for alias in node.names]
+                if isinstance(node, ast.ImportFrom)
+                else []
             )
+            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            assert not any(f"{name}.".startswith("tamis.sim.") for name in names), names
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(SRC)))
@@ -167,7 +208,7 @@ def test_only_interfaces_looks_for_what_a_simulator_may_offer(path: Path) -> Non
     if room(path) in ("interfaces", "study", "report"):  # the latter two will read records, not simulators
         return
     optional = {"warm", "references", "doc", "missing", "replay", "batch", "function", "batch_outputs"}
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree(path)):
         if (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Name)

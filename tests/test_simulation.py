@@ -175,3 +175,45 @@ def test_tamis_sim_tells_warnings_plainly_and_refuses_what_is_out_of_bounds(tmp_
     assert main(["sim", "model.py:f", "x=3"]) == 2
     assert main(["sim", "model.py:f", "x=1", "x=2"]) == 2
     assert '"x" is given twice' in capsys.readouterr().err
+
+
+BROKEN = """
+import tamis
+from tamis.replays import Replay
+
+@tamis.simulator(outputs={"z": ""}, inputs={"x": tamis.Port("x", bounds=(0.0, 1.0))})
+def shows(*, x=0.5):
+    return {"z": x}
+
+@shows.replay
+def show(*, x, fps):
+    return 1 / 0
+
+state = []
+
+@tamis.simulator(outputs={"z": ""})
+def remembers(*, x=0.5):
+    if x > 1.0:
+        state.append(x)
+        raise tamis.SimulationError("no")
+    return {"z": x + len(state)}
+
+@tamis.simulator(outputs={"z": ""})
+def trips(*, x=0.5):
+    return {"z": 1.0 / x}
+"""
+
+
+def test_a_replay_or_a_failure_that_breaks_the_contract_is_found(tmp_path):
+    (tmp_path / "broken.py").write_text(BROKEN)
+    shows, remembers, trips = (
+        tamis.find(f"broken.py:{n}", tmp_path) for n in ("shows", "remembers", "trips")
+    )
+    with pytest.raises(AssertionError, match="its replay raises ZeroDivisionError"):
+        tamis.check_simulator(shows)
+    with pytest.raises(AssertionError, match="output z differs"):
+        tamis.check_simulator(remembers, failing={"x": 2.0})
+    with pytest.raises(AssertionError, match=r"trips raises ZeroDivisionError .* expected SimulationError"):
+        tamis.check_simulator(trips, failing={"x": 0.0})
+    with pytest.raises(AssertionError, match=r"trips gives outputs at {'x': 2.0}, expected SimulationError"):
+        tamis.check_simulator(trips, failing={"x": 2.0})

@@ -2,14 +2,16 @@
 
 What the rest of tamis relies on is asked here at a few points: a run is known by its inputs and stored once, so the
 same inputs must give the same bytes, in whatever order and company runs are made; workers import it anew; and where a
-simulator has a second door, whoever goes through it must get what the first one gives.
+simulator runs batches, whoever asks for one must get what runs give. A failure has to be told as such, and neither a
+failure nor a replay may change what the next run gives.
 """
 
 from __future__ import annotations
 
+import math
 import pickle
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import chdir, suppress
 from pathlib import Path
 from typing import Any
@@ -17,22 +19,27 @@ from typing import Any
 import numpy as np
 
 from tamis.errors import SimulationError, StudyError
-from tamis.interfaces import Batched, Simulator, batched
+from tamis.interfaces import Batched, Simulator, batched, replayable
+from tamis.replays import Replay, Replayable
 from tamis.simulation import complete
 from tamis.types import Inputs, Outputs
 
+_FPS = 100.0  # of a replay
 STATEFUL = (
     "a run may depend on its inputs alone: not on a global variable that a run changes, and on random numbers only "
     "through an input `seed`"
 )
 
 
-def check_simulator(simulator: Simulator, inputs: Inputs | None = None, *others: Inputs) -> None:
+def check_simulator(
+    simulator: Simulator, inputs: Inputs | None = None, *others: Inputs, failing: Inputs | None = None
+) -> None:
     """Assert the contract of a simulator at one point: the battery every simulator, ours or a user's, must pass.
 
-    Declared outputs present and finite; same inputs same bytes, whatever ran before (``others``, or the same again),
-    in whatever folder, and whatever the state of the global random generators; unknown input refused; picklable; and
-    the batch door, if any, equal to the runs it stands for.
+    Declared outputs present and finite; same inputs same bytes, whatever ran before (``others``, or the same again, a
+    failure, a replay), in whatever folder, and whatever the state of the global random generators; unknown input
+    refused; an input outside its bounds, or where the physics fails (``failing``), told by `SimulationError`;
+    picklable; a batch, if it runs any, equal to the runs it stands for; a replay, if it offers one, is one.
     """
     here: Inputs = inputs or {}
     with tempfile.TemporaryDirectory() as scratch:
@@ -50,6 +57,10 @@ def check_simulator(simulator: Simulator, inputs: Inputs | None = None, *others:
         if others:
             again = simulator.run(here, Path(scratch))
             _same(simulator, first, again, "two runs of the same inputs with other inputs between", STATEFUL)
+        for point in (*_beyond(simulator, here), *([failing] if failing is not None else [])):
+            _check_failure(simulator, point, Path(scratch))
+        if shown := replayable(simulator):
+            _check_replay(shown, simulator.name, here)
         with chdir(scratch):
             copy = pickle.loads(pickle.dumps(simulator))
             elsewhere = copy.run(here, Path(scratch))
@@ -64,6 +75,35 @@ def check_simulator(simulator: Simulator, inputs: Inputs | None = None, *others:
         _check_batch(many, [here, *others], runs)
 
 
+def _beyond(simulator: Simulator, here: Inputs) -> Iterator[Inputs]:
+    """Yield the point with one of its inputs, if any has bounds, outside of them."""
+    for name, port in simulator.inputs.items():
+        if port.bounds and port.kind == "number" and math.isfinite(port.bounds[1]):
+            beyond = port.bounds[1] + max(1.0, abs(port.bounds[1]))
+            yield {**here, name: int(beyond) if isinstance(port.default, int) else beyond}
+            return
+
+
+def _check_failure(simulator: Simulator, point: Inputs, scratch: Path) -> None:
+    try:
+        simulator.run(point, scratch)
+    except SimulationError:
+        return
+    except Exception as error:
+        what = f"raises {type(error).__name__} ({error})"
+    else:
+        what = "gives outputs"
+    raise AssertionError(f"{simulator.name} {what} at {dict(point)}, expected SimulationError")
+
+
+def _check_replay(simulator: Replayable, name: str, here: Inputs) -> None:
+    try:
+        replay = simulator.replay(here, _FPS)
+    except Exception as error:
+        raise AssertionError(f"{name}: its replay raises {type(error).__name__}: {error}") from error
+    assert isinstance(replay, Replay), f"{name}: its replay is a {type(replay).__name__}, not a Replay"
+
+
 def _same(simulator: Simulator, a: Outputs, b: Outputs, between: str, why: str) -> None:
     for name, array in a.items():
         assert array.tobytes() == b[name].tobytes(), (
@@ -72,7 +112,7 @@ def _same(simulator: Simulator, a: Outputs, b: Outputs, between: str, why: str) 
 
 
 def _check_batch(simulator: Batched, points: Sequence[Inputs], runs: Mapping[int, Outputs]) -> None:
-    """Assert that the rows of the batch door are the runs, a row twice and all points among each other."""
+    """Assert that the rows of a batch are the runs, a row twice and all points among each other."""
     sound = [points[i] for i in runs] + [points[0]]
     found = [runs[i] for i in runs] + [runs[0]]
     full = [complete(simulator, point) for point in sound]  # type: ignore[arg-type]

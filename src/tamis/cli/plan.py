@@ -155,8 +155,8 @@ def _check_contract(study: Study, inputs: Inputs, seconds: float) -> None:
     space, experiment = study.model_space, study.series[0].experiments[0]
     forward = study.forward(experiment)
     corners = space.from_unit(np.array([[0.3], [0.7]]) * np.ones(space.dim))
-    others = [forward.inputs(corner) for corner in corners] if 6 * seconds < _PATIENCE else []
-    if 3 * seconds > _PATIENCE:
+    others = [forward.inputs(corner) for corner in corners] if 7 * seconds < _PATIENCE else []
+    if 4 * seconds > _PATIENCE:
         say("its contract (same inputs, same outputs) is not checked: a run takes too long to be repeated")
         return
     try:

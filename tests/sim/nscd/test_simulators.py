@@ -1,33 +1,11 @@
-"""The simulators of the family: the contract, the limit of the arch, the first instants of the wall."""
+"""The simulators of the family: the limit of the arch, the first instants of the wall."""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tamis.contract import check_simulator
-from tamis.replays import Replay
 from tamis.sim.nscd import simulators
-
-SHORT = {
-    "slide": {"duration": 0.05},
-    "bounce": {"duration": 0.05},
-    "stack": {"duration": 0.05, "boxes": 3},
-    "rocking": {"duration": 0.05},
-    "arch": {"duration": 0.05, "voussoirs": 9, "thickness": 0.2},
-    "wall": {"duration": 0.01},
-}
-
-
-@pytest.mark.parametrize("name", SHORT)
-def test_contract(name):
-    check_simulator(getattr(simulators, name), SHORT[name])
-
-
-@pytest.mark.parametrize("name", SHORT)
-def test_replay(name):
-    replay = getattr(simulators, name).replay(SHORT[name], fps=200.0)
-    assert isinstance(replay, Replay) and replay.times[-1] == pytest.approx(SHORT[name]["duration"])
 
 
 def arch(thickness, duration):

@@ -1,0 +1,54 @@
+"""Every built-in simulator keeps the contract: batteries closed over all of them, so that a new one is asked too."""
+
+from __future__ import annotations
+
+import pytest
+
+from tamis.contract import check_simulator
+from tamis.families import builtins
+from tamis.interfaces import documentation, references, replayable
+from tamis.replays import Replay
+from tamis.simulation import find
+from tests.sim.pin import POINTS
+
+FAILING = {  # where the physics fails; None where it never does within the bounds
+    "dem.impact": {"angle": 0.0, "spin": 80.0},
+    "nscd.slide": None,
+    "nscd.bounce": None,
+    "nscd.stack": None,
+    "nscd.rocking": {"width": 0.1, "tilt": 40.0},
+    "nscd.arch": None,
+    "nscd.wall": None,
+}
+WITHOUT_REPLAY = {"dem.impact"}  # a contact of a hundred microseconds, in which nothing is to be seen
+
+
+def test_every_simulator_is_in_the_battery() -> None:
+    assert set(FAILING) == set(builtins()) == set(POINTS)
+
+
+@pytest.mark.parametrize("name", builtins())
+def test_contract(name: str) -> None:
+    check_simulator(find(f"tamis:{name}"), *POINTS[name], failing=FAILING[name])
+
+
+@pytest.mark.parametrize("name", builtins())
+def test_it_says_what_it_is_and_every_port_what_it_means(name: str) -> None:
+    simulator = find(f"tamis:{name}")
+    assert simulator.name == simulator.address == f"tamis:{name}"
+    assert documentation(simulator).split("\n")[0] == builtins()[name] != ""
+    assert references(simulator)
+    for port in (*simulator.inputs.values(), *simulator.outputs.values()):
+        assert port.doc, port.name
+    for port in simulator.inputs.values():
+        assert port.default is not None and (port.bounds or port.choices or port.kind == "file"), port.name
+
+
+@pytest.mark.parametrize("name", builtins())
+def test_replay(name: str) -> None:
+    simulator = find(f"tamis:{name}")
+    assert (replayable(simulator) is None) == (name in WITHOUT_REPLAY)
+    if shown := replayable(simulator):
+        point = POINTS[name][0]
+        replay = shown.replay(point, fps=200.0)
+        assert isinstance(replay, Replay) and replay.times[-1] == pytest.approx(point["duration"])
