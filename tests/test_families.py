@@ -96,6 +96,22 @@ def test_a_comment_recompiles_nothing_and_a_changed_line_does(copy):
     assert asked(copy, COMPILE) == ["1 0"]
 
 
+def test_the_same_code_in_another_folder_is_not_compiled_again(copy, tmp_path):
+    asked(copy, COMPILE)
+    shutil.copytree(copy / "tamis", tmp_path / "tamis")
+    (tmp_path / "cache").symlink_to(copy / "cache")
+    assert asked(tmp_path, COMPILE) == ["1 0"]
+
+
+def test_files_of_one_name_are_told_apart(tmp_path):
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "__init__.py").touch()
+        (tmp_path / folder / "law.py").write_text(f"X = '{folder}'\n")
+    (tmp_path / "model.py").write_text("from a import law\nfrom b import law as other\n")
+    assert len(families.code_files(tmp_path / "model.py")) == 5
+
+
 def test_a_hash_is_the_same_with_and_without_the_memory_of_trees(copy):
     first = asked(copy)
     (copy / "cache/trees-1.json").write_text("{")

@@ -77,7 +77,10 @@ def code_files(path: Path) -> dict[str, str]:
     found = reached(path, _said)
     found.pop(_PACKAGE / "__init__.py", None)  # names for users, not code of a family
     _remember()
-    return {_shown(file): said for file, said in sorted(found.items())}
+    return {
+        file.relative_to(_PACKAGE).as_posix() if file.is_relative_to(_PACKAGE) else str(file): said
+        for file, said in sorted(found.items())
+    }
 
 
 def cache_folder() -> Path:
@@ -116,10 +119,6 @@ def _fields(module: ast.Module, case: str) -> set[str] | None:
                 lines = [line for line in part.body if isinstance(line, ast.AnnAssign)]
                 return {ast.unparse(line.target) for line in lines if isinstance(line.value, ast.Call)}
     return None
-
-
-def _shown(file: Path) -> str:
-    return file.relative_to(_PACKAGE).as_posix() if file.is_relative_to(_PACKAGE) else file.name
 
 
 def _said(file: Path, content: bytes) -> tuple[str, Imported]:
