@@ -215,7 +215,7 @@ def _shape(spelled: list[Any]) -> Shape:
 
 @runtime_checkable
 class Replayable(Protocol):
-    """The third door of a simulator: one run, to look at, never stored."""
+    """A simulator that can show one run to look at, never stored."""
 
     def replay(self, inputs: Inputs, /, fps: float) -> Replay:
         """Run one point again and return it at about ``fps`` instants a second of the motion, both ends included."""
