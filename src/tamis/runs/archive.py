@@ -28,8 +28,8 @@ import numpy as np
 
 from tamis.errors import SimulationError, StudyError, nearest
 from tamis.runs.keys import digest, filled, spelled
-from tamis.simulation import Simulator, complete
 from tamis.runs.store import STATUSES, Damaged, Run, RunStore, Status, read_arrays
+from tamis.simulation import Simulator, complete
 from tamis.types import Inputs, Outputs, Value
 
 RECORD = ("key", "simulator", "version", "status", "seconds", "error", "file")

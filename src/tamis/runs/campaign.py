@@ -20,19 +20,19 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from tamis.runs import worker
 from tamis.contract import STATEFUL
 from tamis.errors import SimulationError, StudyError, TamisWarning, Unavailable
 from tamis.families import folder_of
 from tamis.interfaces import check_present, module_of, warm
+from tamis.runs import worker
 from tamis.runs.keys import digest, filled, spelled
 from tamis.runs.pool import Executors, Workers, elsewhere
 from tamis.runs.provenance import code_of, note, outdated
 from tamis.runs.segments import Files
-from tamis.simulation import Simulator, find
 from tamis.runs.store import Run, RunStore, paths, writing
-from tamis.types import Array, Event, Inputs, Mask, Progress, Value, silent
 from tamis.runs.worker import Job, do, given
+from tamis.simulation import Simulator, find
+from tamis.types import Array, Event, Inputs, Mask, Progress, Value, silent
 
 if TYPE_CHECKING:
     from tamis.experiment import Experiment

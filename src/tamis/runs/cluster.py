@@ -27,13 +27,13 @@ from importlib.metadata import version
 from typing import Any
 
 from tamis.errors import StudyError
+from tamis.interfaces import warm
 from tamis.runs.pool import ONE_THREAD
 from tamis.runs.processes import python
 from tamis.runs.provenance import code_of
-from tamis.simulation import Simulator, find
 from tamis.runs.store import Run, array_file
-from tamis.interfaces import warm
 from tamis.runs.worker import Job
+from tamis.simulation import Simulator, find
 
 _LIBRARIES = ("tamis", "numpy", "scipy", "numba")
 _CONNECT_SECONDS = 5

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
 from tamis import files
-from tamis.runs import segments
 from tamis.errors import StudyError, TamisWarning
+from tamis.runs import segments
 from tamis.runs.index import FORMAT, INDEX, Index, Newer, Row, Unsound, replace_file
 from tamis.runs.locks import held, released, seized
 from tamis.runs.records import Damaged, Run, read_record

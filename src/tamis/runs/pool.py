@@ -36,8 +36,8 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast
 from weakref import WeakSet
 
-from tamis.runs import worker
 from tamis.errors import StudyError
+from tamis.runs import worker
 from tamis.runs.processes import MARK, adopt_orphans, below, end_all_but, kill_tree, memory, python, reaper
 from tamis.runs.segments import Files
 from tamis.runs.store import Run, paths, writing

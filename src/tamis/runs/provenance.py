@@ -22,9 +22,9 @@ from tamis.errors import StudyError
 from tamis.families import code_files, code_hash, file_of
 from tamis.files import replacing
 from tamis.interfaces import function_of
+from tamis.runs.store import Run
 from tamis.simulation import Simulator
 from tamis.sources import source_hash, sources
-from tamis.runs.store import Run
 
 FOLDER = "code"
 IMPORTED = "imported"  # stands for the code of runs that were made elsewhere

@@ -37,7 +37,11 @@ def replay(
     if run.status == "failed":
         raise SimulationError(run.error)
     if run.status != "done":
-        places = [found for found in _LINE.findall(log.decode(errors="replace")) if not found[0].startswith(_PACKAGE)]
+        places = [
+            found
+            for found in _LINE.findall(log.decode(errors="replace"))
+            if not found[0].startswith(_PACKAGE)
+        ]
         where = f" ({Path(places[-1][0]).name}, line {places[-1][1]})" if places else ""
         raise StudyError(f"replay of {simulator.name}: {run.error.removeprefix('StudyError: ')}{where}")
     return Replay.from_bytes(read_arrays(content)["replay"].tobytes())

@@ -22,8 +22,8 @@ from heapq import merge
 from pathlib import Path
 
 from tamis import files
-from tamis.runs import segments
 from tamis.errors import SetAside, StudyError, TamisWarning
+from tamis.runs import segments
 from tamis.runs.index import INDEX, Index, Row
 from tamis.runs.ledger import SHOWN, Ledger, paths, writing
 from tamis.runs.records import (

@@ -33,10 +33,10 @@ from tamis.errors import SimulationError, StudyError, TamisWarning, Unavailable,
 from tamis.interfaces import replayable
 from tamis.replays import without_replay
 from tamis.runs.segments import SMALL, Files
-from tamis.simulation import Simulator, find, numbers
 from tamis.runs.store import Run, array_file, paths
-from tamis.types import Inputs, Outputs
 from tamis.runs.world import World
+from tamis.simulation import Simulator, find, numbers
+from tamis.types import Inputs, Outputs
 
 _C = ctypes.CDLL(None)
 attending = False  # whether this process is a child that does jobs
