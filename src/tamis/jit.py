@@ -144,23 +144,25 @@ class _Cache(caching.FunctionCache):
 @lru_cache
 def _folder(file: Path) -> Path:
     """Return the folder of what is compiled of a file."""
-    said = "".join([numba.__version__, _own_code(), code_hash(file)])
-    folder = (
-        cache_folder() / f"{file.parent.name}.{file.stem}-{hashlib.sha256(said.encode()).hexdigest()[:16]}"
-    )
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
+    said = "".join([numba.__version__, code_hash(Path(__file__)), code_hash(file)])
+    folder = _root() / f"{file.parent.name}.{file.stem}-{hashlib.sha256(said.encode()).hexdigest()[:16]}"
+    folder.mkdir(exist_ok=True)
+    with suppress(OSError):  # of another member of a team
         os.utime(folder)
-    except OSError:  # a home that cannot be written: compile anew in each process rather than fail
-        return Path(tempfile.mkdtemp(prefix="tamis-"))
     return folder
 
 
 @lru_cache
-def _own_code() -> str:
-    """Hash this file; once in a process, remove what nobody has asked for in a month."""
-    for old in cache_folder().glob("*-*/"):
+def _root() -> Path:
+    """Return where compiled files are kept, and remove there what nobody has asked for in a month."""
+    root = cache_folder()
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=root).close()
+    except OSError:  # a home that cannot be written: compile anew in each process rather than fail
+        return Path(tempfile.mkdtemp(prefix="tamis-"))
+    for old in root.glob("*-*/"):
         with suppress(OSError):
             if time.time() - old.stat().st_mtime > _KEEP_SECONDS:
                 shutil.rmtree(old, ignore_errors=True)
-    return code_hash(Path(__file__))
+    return root

@@ -14,6 +14,7 @@ from tamis.adapters.observed import Reduced, observed
 from tamis.cli.main import main
 from tamis.errors import SimulationError, StudyError
 from tamis.observables import Custom
+from tamis.runs.provenance import code_of
 from tamis.runs.store import RunStore
 from tamis.simulation import batched, find
 from tamis.study.build import Study

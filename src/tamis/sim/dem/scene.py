@@ -16,7 +16,7 @@ Positive spin is therefore *backspin*, as of a ball that is cut; negative spin i
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 
 from tamis.interfaces import Case, port
 
@@ -63,4 +63,4 @@ class Impact(Case):
 
     def values(self) -> tuple[float, ...]:
         """Return the fields in the order the kernels take them."""
-        return tuple(map(float, astuple(self)))
+        return tuple(map(float, vars(self).values()))
