@@ -24,7 +24,7 @@ from tamis.space import Parameter, Space
 from tamis.study.definition import Sampler, Settings, Study
 from tamis.study.noises import Places
 from tamis.study.reader import Raw
-from tamis.study.schema import ParameterTable, SensitivityTable, StudyFile, validate
+from tamis.study.schema import ParameterTable, StudyFile, validate
 from tamis.study.series import Builder, Series
 from tamis.study.stages.table import up_to_date
 from tamis.types import Array, Inputs
@@ -66,17 +66,11 @@ def build(raw: Raw) -> Study:
     if not any(s.use == "calibrate" for s in series) and not any(s.use == "predict" for s in series):
         raise fail("experiment", "a study needs at least one [[experiment]] or one [[predict]]")
     settings = Settings(
-        file.design.method,
-        file.design.n,
-        file.design.replicates,
         _sampler(fail, file),
         file.inference.on_crash,
         None if file.model.timeout is None else float(file.model.timeout),
         float(file.model.max_output),
         _bytes(fail, file.model.memory),
-        file.surrogate,
-        file.sensitivity or SensitivityTable(),
-        file.propagate,
     )
     _consistent(fail, file, simulator, series)
     references = tuple(_reference(fail, i, r, space) for i, r in enumerate(file.reference))
@@ -90,6 +84,7 @@ def build(raw: Raw) -> Study:
         series,
         fixed,
         settings,
+        file,
         references,
         raw,
         raw.results.resolve(),
@@ -108,7 +103,7 @@ def filled(study: Study, numbers: Mapping[str, Array]) -> Study:
     """Return a study with the numbers of its numerical experiments and nominal runs; without them it is open."""
     fail, places = _Fault(study.path.name), Places(numbers)
     builder = Builder(fail, study.raw, study.simulator, study.space, study.fixed, places)
-    return replace(study, series=builder.series(validate(study.raw)), open=tuple(places.open))
+    return replace(study, series=builder.series(study.tables), open=tuple(places.open))
 
 
 def _sampler(fail: _Fault, file: StudyFile) -> Sampler:

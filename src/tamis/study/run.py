@@ -53,8 +53,8 @@ def run(
     manifest = read_manifest(folder)
     hashes = stage_hashes(study.raw)
     current = up_to_date(study.raw, upto)
-    if current.get("synthetic") is not None:
-        there = current["synthetic"]
+    there = current.get("synthetic", not study.open)
+    if there == bool(study.open):  # its numbers were made, or were lost, since it was built
         study = filled(study, load_arrays(folder / "synthetic.npz") if there else {})
     save_study(folder, record(study))
     if upto == "next":
@@ -117,9 +117,9 @@ def _lost_runs(
             added = artifact_keys([folder], "surrogate", "added")
             if _lost(store, added) or (context.retry_failed and _any_failed(store, added)):
                 _reopen(study, manifest, current, "surrogate")
-    if context.retry_failed and current.get("posterior"):
-        if _any_failed(store, artifact_keys(folders(study), "sampled", "keys")):
-            _reopen(study, manifest, current, "posterior")
+    drawn = artifact_keys(folders(study), "sampled", "keys")
+    if context.retry_failed and current.get("posterior") and _any_failed(store, drawn):
+        _reopen(study, manifest, current, "posterior")
     return early
 
 
@@ -235,7 +235,7 @@ def results(study: Study, manifest: dict[str, Any] | None = None) -> Results:
 def _advice(study: Study, manifest: dict[str, Any], found: Sequence[Emulation]) -> str:
     """Say what will help a poor surrogate, and keep it: finding out may take running the simulator."""
     entry = manifest.get("stages", {}).get("surrogate", {})
-    least = float(study.settings.surrogate.min_q2)
+    least = float(study.tables.surrogate.min_q2)
     known = entry.get("remedy", {})
     if known.get("min_q2") != least:
         known = {"min_q2": least, "text": remedy(study, found)}
