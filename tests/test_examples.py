@@ -161,7 +161,7 @@ def test_the_hardest_part_of_the_data_mixes_with_any_seed(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     study = next(part for part in parts(Study.load(folder / "point.toml")) if part.part == "1020 kJ Top")
-    model = load_surrogate(study).only(calibrated(study))
+    model = load_surrogate(study).subset(calibrated(study))
     mine = [emulated(study, series, model) for series in study.series if series.use == "calibrate"]
     likelihood = tamis.Likelihood(study.space, tuple(term for terms in mine for term in terms))
     for seed in range(6):

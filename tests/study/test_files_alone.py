@@ -75,6 +75,16 @@ def test_labels_and_thresholds_of_now_are_told(folder):
     assert series[0].observations[0].ylabel == "tip [m]" and series[-1].name == "four times"
 
 
+def test_the_report_alone_tells_labels_of_now(folder, capsys):
+    Study.load("study.toml").run(executor=0)
+    (folder / "study.toml").write_text(
+        (folder / "study.toml").read_text().replace("seed = 3", 'title = "New"\nseed = 3')
+    )
+    assert main(["report", "study.toml"]) == 0
+    assert load_study(folder / "results" / "study").title == "New"
+    assert "New" in (folder / "results" / "study" / "report.html").read_text()
+
+
 def test_a_stage_that_another_file_asked_for_does_not_count(folder):
     Study.load("study.toml").run("posterior", executor=0)
     assert load_results(folder / "results" / "study").posterior is not None

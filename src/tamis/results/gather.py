@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +13,7 @@ from tamis.errors import TamisError
 from tamis.files import load_arrays
 from tamis.inference.posterior import Posterior
 from tamis.results.manifest import current, read_manifest
-from tamis.results.records import (
-    Candidate,
-    DesignRuns,
-    Emulation,
-    Influence,
-    Labelled,
-    Panel,
-    Propagation,
-    Record,
-    Results,
-    Worry,
-    load_records,
-)
+from tamis.results.records import DesignRuns, Emulation, Influence, Labelled, Results, Worry, load_records
 from tamis.results.study import StudyRecord, load_study
 from tamis.results.verdict import decisions, split_verdict, verdict
 from tamis.results.worries import worries
@@ -115,40 +103,26 @@ def _gathered(
     folders: Sequence[Path],
 ) -> Results:
     """Gather what a study, or one part of it, has in its own folder; runs are those of all ``folders``."""
-
-    def read(stage: str, kind: type[Record]) -> tuple[Record, ...] | None:
-        return load_records(folder / f"{stage}.npz", kind) if stage in fresh else None
-
+    known = {f.name: (f.metadata["stage"], f.metadata["kind"]) for f in fields(Results) if f.metadata}
+    found: dict[str, Any] = {
+        name: load_records(folder / f"{stage}.npz", kind) if stage in fresh else None
+        for name, (stage, kind) in known.items()
+    }
     emulations = load_emulations(folder, record) if "surrogate" in fresh else None
-    influences = read("sensitivity", Influence)
-    if influences is not None:
-        influences = doubted(record, relabelled(record, influences), emulations or ())
+    if found["influences"] is not None:
+        found["influences"] = doubted(record, relabelled(record, found["influences"]), emulations or ())
     sampled = "posterior" in fresh and any(s.use == "calibrate" for s in record.series)
     posterior = Posterior.load(folder / "posterior.npz", record.space) if sampled else None
-    panels, propagations = read("prediction", Panel), read("propagation", Propagation)
     with RunStore(folders[0].parent.parent / "runs") as store:
         design = _design_runs(folder, record, store, "surrogate" in fresh) if "runs" in fresh else None
         drawn = artifact_keys(folders, "sampled", "keys") if posterior else []
         others = [key for stage in fresh for key in artifact_keys(folders, f"{stage}-runs", "keys")]
         by_sampler, by_others = (tuple(store.get_many(keys).values()) for keys in (drawn, others))
     remedy = manifest.get("stages", {}).get("surrogate", {}).get("remedy", {}).get("text", "")
-    told = (design, by_sampler, by_others, emulations, posterior, panels, propagations, heard)
-    found = tuple(worries(*told, record.model_space.names, remedy))
-    return Results(
-        record,
-        folder,
-        design,
-        by_sampler,
-        emulations,
-        influences,
-        posterior,
-        panels,
-        propagations,
-        read("next", Candidate),
-        found,
-        verdict(emulations, posterior, panels, found),
-        manifest,
-    )
+    told = design, by_sampler, by_others, emulations, posterior, found["panels"], found["propagations"], heard
+    worry = tuple(worries(*told, record.model_space.names, remedy))
+    said = verdict(emulations, posterior, found["panels"], worry)
+    return Results(record, folder, worry, said, manifest, design, by_sampler, posterior, emulations, **found)
 
 
 def load_emulations(folder: Path, record: StudyRecord) -> tuple[Emulation, ...]:

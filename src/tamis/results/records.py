@@ -219,23 +219,28 @@ class DesignRuns:
     runs: tuple[tuple[Run, ...], ...]  # [experiment][point]
 
 
+def _of(stage: str, kind: type[Any]) -> Any:
+    """Declare the records of a stage, read from the artifact called like it."""
+    return field(default=None, metadata={"stage": stage, "kind": kind})
+
+
 @dataclass(frozen=True)
 class Results:
     """Everything a study has computed so far; None where a stage has not run."""
 
     study: StudyRecord
     folder: Path
-    design: DesignRuns | None
-    sampled: tuple[Run, ...]  # what sampling asked the simulator for; none through a batch door
-    emulations: tuple[Emulation, ...] | None
-    influences: tuple[Influence, ...] | None
-    posterior: Posterior | None
-    panels: tuple[Panel, ...] | None
-    propagations: tuple[Propagation, ...] | None
-    candidates: tuple[Candidate, ...] | None
     worries: tuple[Worry, ...]
     verdict: str
     manifest: Mapping[str, Any]
+    design: DesignRuns | None = None
+    sampled: tuple[Run, ...] = ()  # what sampling asked the simulator for; none through a batch interface
+    posterior: Posterior | None = None
+    emulations: tuple[Emulation, ...] | None = None
+    influences: tuple[Influence, ...] | None = _of("sensitivity", Influence)
+    panels: tuple[Panel, ...] | None = _of("prediction", Panel)
+    propagations: tuple[Propagation, ...] | None = _of("propagation", Propagation)
+    candidates: tuple[Candidate, ...] | None = _of("next", Candidate)
     parts: tuple[Results, ...] = ()  # of a split study, one for each part of its data
 
 

@@ -26,7 +26,7 @@ from tamis.study.definition import Sampler, Settings, Study
 from tamis.study.keeping import observing, reduced
 from tamis.study.noises import Places
 from tamis.study.reader import Raw
-from tamis.study.schema import ParameterTable, SensitivityTable, StudyFile, validate
+from tamis.study.schema import ParameterTable, StudyFile, validate
 from tamis.study.series import Builder, Series
 from tamis.study.stages.table import up_to_date
 from tamis.types import Array, Inputs
@@ -68,17 +68,11 @@ def build(raw: Raw) -> Study:
     if not any(s.use == "calibrate" for s in series) and not any(s.use == "predict" for s in series):
         raise fail("experiment", "a study needs at least one [[experiment]] or one [[predict]]")
     settings = Settings(
-        file.design.method,
-        file.design.n,
-        file.design.replicates,
         _sampler(fail, file),
         file.inference.on_crash,
         None if file.model.timeout is None else float(file.model.timeout),
         float(file.model.max_output),
         _bytes(fail, file.model.memory),
-        file.surrogate,
-        file.sensitivity or SensitivityTable(),
-        file.propagate,
     )
     _consistent(fail, file, simulator, series)
     if file.model.keep == "observed":
@@ -95,6 +89,7 @@ def build(raw: Raw) -> Study:
         series,
         fixed,
         settings,
+        file,
         references,
         raw,
         raw.results.resolve(),
@@ -113,7 +108,7 @@ def filled(study: Study, numbers: Mapping[str, Array]) -> Study:
     """Return a study with the numbers of its numerical experiments and nominal runs; without them it is open."""
     fail, places = _Fault(study.path.name), Places(numbers)
     builder = Builder(fail, study.raw, whole_of(study.simulator), study.space, study.fixed, places)
-    series = observing(study.simulator, builder.series(validate(study.raw)))
+    series = observing(study.simulator, builder.series(study.tables))
     return replace(study, series=series, open=tuple(places.open))
 
 

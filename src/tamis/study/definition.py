@@ -15,7 +15,7 @@ from tamis.simulation import Simulator, batched
 from tamis.space import Space
 from tamis.study.noises import Place
 from tamis.study.reader import Raw
-from tamis.study.schema import PropagateTable, SensitivityTable, SurrogateTable
+from tamis.study.schema import StudyFile
 from tamis.study.series import Series
 from tamis.types import Inputs
 
@@ -50,19 +50,13 @@ class Sampler:
 
 @dataclass(frozen=True)
 class Settings:
-    """How the stages are to be run."""
+    """How the simulator is run, and the posterior sampled."""
 
-    design: str
-    n_design: int
-    replicates: int
     sampler: Sampler
     on_crash: Literal["stop", "reject"]
     timeout: float | None
     max_output: float
     memory: float | None  # bytes
-    surrogate: SurrogateTable
-    sensitivity: SensitivityTable
-    propagate: PropagateTable | None
 
 
 @dataclass(frozen=True)
@@ -77,6 +71,7 @@ class Study:
     series: tuple[Series, ...]
     fixed: Inputs
     settings: Settings
+    tables: StudyFile  # what the stages are told
     references: tuple[Reference, ...]
     raw: Raw
     folder: Path  # of what is sampled and predicted: that of the results, or of a part of them

@@ -26,7 +26,7 @@ def parts(study: Study) -> tuple[Study, ...]:
     """Return the studies that are sampled: one for each part of the data, or the study itself."""
     names = list(dict.fromkeys(series.part for series in study.series if series.part))
     folders = _folders(names)
-    return tuple(_only(study, name, folders[name]) for name in names) or (study,)
+    return tuple(_alone(study, name, folders[name]) for name in names) or (study,)
 
 
 def is_split(study: Study) -> bool:
@@ -34,7 +34,7 @@ def is_split(study: Study) -> bool:
     return any(series.part for series in study.series)
 
 
-def _only(study: Study, name: str, folder: str) -> Study:
+def _alone(study: Study, name: str, folder: str) -> Study:
     series = tuple(
         replace(one, part="", use="validate" if one.part not in ("", name) else one.use)
         for one in study.series

@@ -27,7 +27,7 @@ from tamis.study.stages.table import applies, stage_hashes
 
 def record(study: Study) -> StudyRecord:
     """Return what a reader of the results must know of a study, or of the part of it that this one is."""
-    surrogate = study.settings.surrogate
+    surrogate = study.tables.surrogate
     correlation = study.space.correlation
     each = parts(study) if is_split(study) else ()
     return StudyRecord(
@@ -45,7 +45,7 @@ def record(study: Study) -> StudyRecord:
             float(surrogate.enrich.q2) if surrogate.enrich else None,
         ),
         sampler=study.settings.sampler.described,
-        replicates=study.settings.replicates,
+        replicates=study.tables.design.replicates,
         references=study.references,
         errors=identified(study.series),
         text=study.raw.text,

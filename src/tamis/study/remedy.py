@@ -37,7 +37,7 @@ def check_good_enough(study: Study, records: Sequence[Emulation], help: str) -> 
     poor = sorted((record for record in records if record.poor), key=rank)
     if not poor:
         return
-    worst, table = poor[0], study.settings.surrogate
+    worst, table = poor[0], study.tables.surrogate
     more = f" and {len(poor) - 5} more" if len(poor) > 5 else ""
     if not worst.judged:
         listed = ", ".join(f"{r.series} {r.label}" for r in poor[:5])
@@ -63,7 +63,7 @@ def remedy(study: Study, records: Sequence[Emulation]) -> str:
     poor = sorted((record for record in records if record.poor), key=rank)
     if not poor:
         return ""
-    worst, table = poor[0], study.settings.surrogate
+    worst, table = poor[0], study.tables.surrogate
     n, d = points(worst), study.model_space.dim
     said = []
     if not worst.judged:

@@ -65,8 +65,8 @@ def _run(
     manifest = read_manifest(folder)
     hashes = stage_hashes(study.raw)
     current = up_to_date(study.raw, upto)
-    if current.get("synthetic") is not None:
-        there = current["synthetic"]
+    there = current.get("synthetic", not study.open)
+    if there == bool(study.open):  # its numbers were made, or were lost, since it was built
         study = filled(study, load_arrays(folder / "synthetic.npz") if there else {})
     save_study(folder, record(study))
     if upto == "next":
@@ -241,7 +241,7 @@ def results(study: Study, manifest: dict[str, Any] | None = None) -> Results:
 def _advice(study: Study, manifest: dict[str, Any], found: Sequence[Emulation]) -> str:
     """Say what will help a poor surrogate, and keep it: finding out may take running the simulator."""
     entry = manifest.get("stages", {}).get("surrogate", {})
-    least = float(study.settings.surrogate.min_q2)
+    least = float(study.tables.surrogate.min_q2)
     known = entry.get("remedy", {})
     if known.get("min_q2") != least:
         known = {"min_q2": least, "text": remedy(study, found)}

@@ -50,7 +50,7 @@ class Joined:
         worst = int(np.argmax(np.nanmax(np.where(np.isnan(size), -1.0, size), axis=1)))
         return Score(q2, rmse, worst, residuals, all(part.surrogate.score.judged for part in self.parts))
 
-    def only(self, columns: Indices) -> Joined:
+    def subset(self, columns: Indices) -> Joined:
         """Return what is needed for some outputs; of the others it knows nothing."""
         return Joined(tuple(p for p in self.parts if np.isin(p.columns, columns).any()), self.n, self.m)
 

@@ -28,7 +28,7 @@ def run(context: Context) -> None:
 
 def _unit_points(study: Study) -> Array:
     rng = np.random.default_rng([study.seed, STAGES["design"].number])
-    return design(study.settings.design, study.settings.n_design, study.model_space.dim, rng)
+    return design(study.tables.design.method, study.tables.design.n, study.model_space.dim, rng)
 
 
 def design_inputs(study: Study) -> list[Inputs]:
@@ -45,6 +45,6 @@ def design_points(study: Study, u: Array, i: int) -> list[Inputs]:
         study.experiments[i],
         simulator=study.simulator,
         fixed=study.fixed,
-        replicates=study.settings.replicates,
+        replicates=study.tables.design.replicates,
         seed=study.seed,
     )

@@ -46,7 +46,7 @@ class Runs:
 
 def design_runs(study: Study) -> Runs:
     """Read the points of the design and what was observed there."""
-    u = np.repeat(load_arrays(study.results / "design.npz")["u"], study.settings.replicates, axis=0)
+    u = np.repeat(load_arrays(study.results / "design.npz")["u"], study.tables.design.replicates, axis=0)
     found = load_arrays(study.results / "observables.npz")
     return _runs(u, [(found[f"{i}.y"], found[f"{i}.good"]) for i in range(len(study.experiments))])
 
@@ -84,7 +84,7 @@ def enriched(context: Context, one_round: Callable[[Runs, int], Round[Fitted]]) 
     ``one_round`` is given the runs and the number of the round.
     """
     study = context.study
-    table = study.settings.surrogate.enrich
+    table = study.tables.surrogate.enrich
     runs = design_runs(study)
     first, keys = len(runs.u), [np.empty((len(study.experiments), 0), dtype="U1")]
     growth: list[list[list[float]]] = []
@@ -93,7 +93,7 @@ def enriched(context: Context, one_round: Callable[[Runs, int], Round[Fitted]]) 
         growth.append([[len(runs.u), score] for score in last.scores])
         judged = np.isfinite(last.scores).all()
         worst = min(last.scores) if judged else -np.inf
-        spent = (len(runs.u) - first) // study.settings.replicates
+        spent = (len(runs.u) - first) // study.tables.design.replicates
         if table is None or spent >= table.budget or worst >= table.q2:
             break
         told = {last.measure: worst, "asked for": float(table.q2)} if judged else {}
@@ -126,7 +126,7 @@ def _run_at(context: Context, u: Array) -> tuple[Any, Runs]:
     rows = [made[i * n : (i + 1) * n] for i in range(len(study.experiments))]
     observed = [observe(e, row, context.store) for e, row in zip(study.experiments, rows, strict=True)]
     keys = np.array([[run.key for run in row] for row in rows])
-    return keys, _runs(np.repeat(u, study.settings.replicates, axis=0), observed)
+    return keys, _runs(np.repeat(u, study.tables.design.replicates, axis=0), observed)
 
 
 def load_runs(study: Study) -> Runs:

@@ -37,7 +37,7 @@ def run_loglike(context: Context) -> None:
         context.progress(Event("surrogate", 0, 1))
         model = _fit(context, runs, log_likelihoods(study, runs), turn)
         fitted = model.surrogate
-        if study.settings.surrogate.enrich is None:
+        if study.tables.surrogate.enrich is None:
             return Round(fitted, fitted.u, fitted.y, [_q2(fitted)], "Q2")
         drawn = _sketch(context, model, turn)
         known = 1 - float(drawn.diagnostics["surrogate_share"].max())
@@ -88,7 +88,7 @@ def log_likelihoods(study: Study, runs: Runs) -> Array:
 
 
 def _fit(context: Context, runs: Runs, values: Array, turn: int) -> EmulatedLikelihood:
-    table = context.study.settings.surrogate
+    table = context.study.tables.surrogate
     if not np.isfinite(values).any():
         raise TamisError(
             "the likelihood is zero at every run of the design; widen the errors or narrow the priors"
@@ -124,7 +124,7 @@ def _record(study: Study, found: Enriched[Kriging]) -> Emulation:
         q2_points=np.array([_q2(found.surrogate)]),
         growth=found.growth[:, 0],
         judged=score.judged,
-        measure="Q2" if study.settings.surrogate.enrich is None else DUE,
+        measure="Q2" if study.tables.surrogate.enrich is None else DUE,
     )
 
 

@@ -16,7 +16,7 @@ from tamis.study.stages.prediction import by_runs
 from tamis.types import Event, Value
 
 _QUICK, _SLOW = 2000, 200  # draws where a batch door or a surrogate answers, and where every draw is a run
-_LONG = 500  # draws of correlated errors or of emulated signals, whose densities are dear
+_LONG = 500  # draws of correlated errors or of emulated signals, whose densities are expensive
 _SIGNAL = 20  # numbers of an observation above which its surrogate's error runs along modes
 
 
@@ -68,8 +68,8 @@ def draws(study: Study, series: Series) -> int:
     """Return how many draws a candidate is judged by: as many as the simulator's speed allows."""
     quick = series.emulate or study.batched(series.experiments)
     observed = series.experiments[0].observations
-    dear = any(not o.noise.white or (series.emulate and o.size > _SIGNAL) for o in observed)
-    return series.draws or (_SLOW if not quick else _LONG if dear else _QUICK)
+    expensive = any(not o.noise.white or (series.emulate and o.size > _SIGNAL) for o in observed)
+    return series.draws or (_SLOW if not quick else _LONG if expensive else _QUICK)
 
 
 def described(study: Study, series: Series, i: int) -> str:

@@ -34,7 +34,7 @@ MOST_STORED = 100_000  # runs that sampling a simulator without a batch door may
 
 
 def stored_runs(study: Study) -> int | None:
-    """Return about how many runs sampling will store; None where a surrogate or a batch door answers instead."""
+    """Return about how many runs sampling will store; None where a surrogate or the batch interface answers instead."""
     if applies(study.raw, "surrogate"):
         return None
     tests = study.calibrated
@@ -42,7 +42,7 @@ def stored_runs(study: Study) -> int | None:
 
 
 def check_affordable(study: Study) -> None:
-    """Refuse to fill a disk by sampling a simulator without a batch door."""
+    """Refuse to fill a disk by sampling a simulator without a batch interface."""
     runs = stored_runs(study)
     if runs is not None and runs > MOST_STORED:
         keys = "n" if study.settings.sampler.method == "tmcmc" else "chains or draws"
@@ -53,7 +53,7 @@ def check_affordable(study: Study) -> None:
 
 
 def likelihood_seconds(study: Study) -> float:
-    """Time the likelihood of a point by the simulator's batch door, in batches that grow until they last."""
+    """Time the likelihood of a point by the simulator's batch interface, in batches that grow until they last."""
     likelihood = Likelihood(study.space, tuple((e, Simulated(study.query(e))) for e in study.calibrated))
     x = study.space.sample(MOST_TIMED, np.random.default_rng(0))
     rows = FIRST_TIMED
@@ -74,7 +74,7 @@ def cost(study: Study, seconds: float, duration: Callable[[float], str]) -> Iter
     for_each = f", for each of {len(each_part)} parts of the data" if split else ""
     stores = [stored_runs(part) for part in each_part]
     if applies(study.raw, "surrogate"):
-        table = study.settings.surrogate
+        table = study.tables.surrogate
         what = f"a surrogate ({table.method})" + (
             " of the log-likelihood" if table.target == "loglike" else ""
         )
@@ -129,7 +129,7 @@ def _likelihood(context: Context, asked: Path) -> Likelihood | EmulatedLikelihoo
     if emulates_loglike(study.raw):
         return load_loglike(study)
     whole = load_surrogate(study)
-    model = None if whole is None else whole.only(calibrated(study))
+    model = None if whole is None else whole.subset(calibrated(study))
     tests = [series for series in study.series if series.use == "calibrate"]
     found = [term for series in tests for term in context.terms(series, model, record=asked)]
     return Likelihood(study.space, tuple(found))

@@ -59,7 +59,7 @@ def run(context: Context) -> None:
 
 def by_runs(study: Study, *uses: str) -> Iterator[tuple[Series, str]]:
     """Return the series of these uses for which every answer is a run, with the advice that there is."""
-    there = study.settings.surrogate.method != "none"
+    there = study.tables.surrogate.method != "none"
     hint = "; emulate = true asks the surrogate instead" if there else ""
     for series in study.series:
         if series.use in uses and not (series.emulate or study.batched(series.experiments)):

@@ -60,7 +60,7 @@ def run(context: Context) -> None:
 
 def cost(study: Study, seconds: float, duration: Callable[[float], str]) -> Iterator[str]:
     """Say how many runs propagation may ask for."""
-    table = study.settings.propagate
+    table = study.tables.propagate
     assert table is not None
     for series, hint in by_runs(study, "predict"):
         n = (table.most + (2 * study.model_space.dim + 1) * table.fosm) * len(series.experiments)
@@ -76,7 +76,7 @@ def _propagate(
     k: int,
 ) -> list[Propagation]:
     study = context.study
-    table = study.settings.propagate
+    table = study.tables.propagate
     assert table is not None
     space = study.space if posterior is None else posterior.space
     forwards = [forward for _, forward in context.terms(series, model, vary=True)]
@@ -135,7 +135,7 @@ def _fosm(
 ) -> Fosm | None:
     """Propagate the tangent, all points with the same random numbers; None where not asked for or not possible."""
     study = context.study
-    if study.settings.propagate is None or not study.settings.propagate.fosm:
+    if study.tables.propagate is None or not study.tables.propagate.fosm:
         return None
     space = study.model_space
     forwards = [forward for _, forward in context.terms(series, model)]

@@ -48,7 +48,7 @@ class _Shares:
 def run(context: Context) -> None:
     """Leave one record an observation."""
     study = context.study
-    methods = study.settings.sensitivity.methods
+    methods = _table(study).methods
     runs, model = load_runs(study), load_surrogate(study)
     design = design_runs(study)  # without the runs of an enrichment, which do not follow the prior
     m = runs.y.shape[1]
@@ -98,9 +98,13 @@ def run(context: Context) -> None:
 
 def cost(study: Study, seconds: float, duration: Callable[[float], str]) -> Iterator[str]:
     """Say how many runs FOSM asks for."""
-    if "fosm" in study.settings.sensitivity.methods:
+    if "fosm" in _table(study).methods:
         n = (2 * study.model_space.dim + 1) * len(study.experiments)
         yield f"sensitivity by FOSM: {n} runs, about {duration(n * seconds)} on one core"
+
+
+def _table(study: Study) -> SensitivityTable:
+    return study.tables.sensitivity or SensitivityTable()
 
 
 def _nothing(m: int) -> Intervals:
@@ -117,7 +121,7 @@ def _sobol(context: Context, runs: Runs, model: Joined | None) -> _Shares:
     if model is None:
         found, source = _sampled(context, None, rng)
         return _Shares(found, *_alone(found), (source,) * runs.y.shape[1])
-    pieces = [_of_part(part, runs, study.settings.sensitivity, rng) for part in model.parts]
+    pieces = [_of_part(part, runs, _table(study), rng) for part in model.parts]
     d, m = study.model_space.dim, model.m
     subsets = sorted({s for piece in pieces for s in piece.subsets}, key=lambda s: (len(s), s))
     place = {subset: i for i, subset in enumerate(subsets)}
@@ -163,9 +167,9 @@ def _alone(found: Intervals) -> tuple[tuple[tuple[int, ...], ...], Array]:
 
 
 def _sampled(context: Context, model: Joined | None, rng: Generator) -> tuple[Intervals, str]:
-    """Sample the indices through the simulator's batch door, or through the surrogate."""
+    """Sample the indices through the simulator's batch interface, or through the surrogate."""
     study = context.study
-    space, n = study.model_space, study.settings.sensitivity.n
+    space, n = study.model_space, _table(study).n
     forwards = [Simulated(study.query(e)) for e in study.experiments]
     if study.batched(study.experiments):
         found = sampled(lambda u: means(space, forwards, space.from_unit(u)), space.dim, n=n, rng=rng)

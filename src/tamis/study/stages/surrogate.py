@@ -66,7 +66,7 @@ def fit(study: Study, runs: Runs, rng: Generator, progress: Progress) -> Joined:
         u, y = runs.u[rows], runs.y[rows][:, columns]
         if i >= len(together):
             model: Surrogate = fit_reduced(
-                u, y, _fitter(study, rng), energy=float(study.settings.surrogate.energy)
+                u, y, _fitter(study, rng), energy=float(study.tables.surrogate.energy)
             )
         else:
             model = _fitter(study, rng)(u, y)
@@ -76,7 +76,7 @@ def fit(study: Study, runs: Runs, rng: Generator, progress: Progress) -> Joined:
 
 
 def _fitter(study: Study, rng: Generator) -> Callable[[Array, Array], Surrogate]:
-    table = study.settings.surrogate
+    table = study.tables.surrogate
     priors = [parameter.prior for parameter in study.model_space.parameters]
     if table.method == "pce":
         q = None if table.hyperbolic is None else float(table.hyperbolic)
@@ -115,8 +115,8 @@ def run(context: Context) -> None:
 
 def cost(study: Study, seconds: float, duration: Callable[[float], str]) -> Iterator[str]:
     """Say how many runs an enrichment may ask for."""
-    if table := study.settings.surrogate.enrich:
-        n = table.budget * study.settings.replicates * len(study.experiments)
+    if table := study.tables.surrogate.enrich:
+        n = table.budget * study.tables.design.replicates * len(study.experiments)
         yield f"enrichment: up to {n} runs more, about {duration(n * seconds)} on one core"
 
 
@@ -125,7 +125,7 @@ def _candidates(study: Study, model: Joined, where: str, rng: Generator) -> Arra
     space = study.model_space
     if where == "error":
         return sobol(_CANDIDATES, space.dim, rng)
-    model = model.only(calibrated(study))
+    model = model.subset(calibrated(study))
     tests = [s for s in study.series if s.use == "calibrate"]
     likelihood = Likelihood(study.space, tuple(t for s in tests for t in emulated(study, s, model)))
     posterior = tmcmc(study.space, likelihood, n=_SKETCH, rng=rng)
