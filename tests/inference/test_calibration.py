@@ -191,7 +191,7 @@ def narrowed(found, like, rng):
 
 
 def one_mode(found, like, rng):
-    right = found.flat[found.flat[:, 0] > np.quantile(found.flat[:, 0], 0.25)]
+    right = found.flat[found.flat[:, 0] > np.quantile(found.flat[:, 0], 0.3)]
     x = right[rng.integers(len(right), size=len(found.flat))]
     apart = found.flat[:, 0].min() < -2.5  # leave the other posteriors alone
     return posterior(found.space, x, like) if apart else found

@@ -31,7 +31,7 @@ def ball(tmp_path):
 
 def prepare(folder):
     shutil.copytree(BALL, folder, ignore=shutil.ignore_patterns("runs", "results", "__pycache__"))
-    edit(folder, "n = 2000", "n = 100")
+    edit(folder, "n = 2000", "n = 120")  # below 100 effective draws the command fails
     edit(folder, "n = 128", "n = 12")
     edit(folder, 'method = "pce"', 'method = "none"')
 
