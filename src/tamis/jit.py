@@ -98,6 +98,7 @@ def _alone(folder: Path) -> Iterator[None]:
                 handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
                 until_then.callback(os.close, handle)
                 fcntl.flock(handle, fcntl.LOCK_EX)
+                until_then.callback(fcntl.flock, handle, fcntl.LOCK_UN)  # though a fork may have a copy of it
             _held.add(folder)
             until_then.callback(_held.discard, folder)
             yield
