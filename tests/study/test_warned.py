@@ -11,6 +11,7 @@ import pytest
 from tamis.cli.main import main
 from tamis.results.records import DesignRuns
 from tamis.results.worries import worries
+from tamis.runs.provenance import OTHER_CODE
 from tamis.runs.store import Run
 
 MODEL = """
@@ -107,3 +108,12 @@ def test_the_most_frequent_kinds_are_told_and_the_others_counted():
         "3 of 5 runs warned: mass 0.0 kg",
         "And 2 more kinds of warnings, told in the logs of the runs.",
     ]
+
+
+def test_runs_of_one_version_made_by_different_code_are_told() -> None:
+    runs = [Run(str(i), "model.py:line", "1", {}, "done", 0.1, code=code) for i, code in enumerate("aab")]
+    told = [worry.text for worry in worries(None, runs, (), None, None, None, None, (), ())]
+    assert [text for text in told if "3 of 3 runs of model.py:line, version 1, were made by 2" in text]
+    campaign = f"2 runs of model.py:line {OTHER_CODE}, and its version did not"  # which tells it better
+    told = [worry.text for worry in worries(None, runs, (), None, None, None, None, (campaign,), ())]
+    assert told == [campaign]

@@ -12,6 +12,7 @@ from tamis.inference.posterior import Posterior
 from tamis.results.records import DesignRuns, Emulation, Panel, Propagation, Worry
 from tamis.results.shapes import listed, modes, several, together
 from tamis.results.verdict import points, shortfall, uncounted
+from tamis.runs.provenance import OTHER_CODE, code_warning
 from tamis.runs.store import Run, failure_groups, reason
 from tamis.types import Array
 
@@ -58,7 +59,10 @@ def worries(
     if design is not None:
         found += _failed_runs("design runs", list(runs.values()))
         found += _failed_runs("runs of the sampler", sampled, list(runs.values()))
-    found += _warned_runs(list((runs | {run.key: run for run in (*sampled, *others)}).values()))
+    every = list((runs | {run.key: run for run in (*sampled, *others)}).values())
+    found += _warned_runs(every)
+    if not any(OTHER_CODE in text for text in heard) and (said := code_warning(every)):
+        found.append(Worry(f"{said}."))
     found += _surrogate(emulations or (), remedy)
     if posterior is not None:
         found += _beyond(design, emulations, posterior)

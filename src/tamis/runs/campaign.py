@@ -28,7 +28,7 @@ from tamis.interfaces import check_present, module_of, warm
 from tamis.runs import worker
 from tamis.runs.keys import digest, filled, spelled
 from tamis.runs.pool import Executors, Workers, elsewhere
-from tamis.runs.provenance import code_of, note, outdated
+from tamis.runs.provenance import OTHER_CODE, code_of, note, outdated
 from tamis.runs.segments import Files
 from tamis.runs.store import Run, RunStore, paths, writing
 from tamis.runs.worker import Job, do, given
@@ -167,7 +167,7 @@ def _made_otherwise(simulator: Simulator, runs: Iterable[Run]) -> dict[str, Run]
     found = outdated(simulator, runs)
     if found and folder_of(simulator.address) is None:
         warnings.warn(
-            f"{len(found)} runs of {simulator.name} were made before its code changed, and its version "
+            f"{len(found)} runs of {simulator.name} {OTHER_CODE}, and its version "
             f'"{simulator.version}" did not: they are used as they are; raise the version if results have changed',
             TamisWarning,
             stacklevel=3,

@@ -28,6 +28,7 @@ from tamis.sources import source_hash, sources
 
 FOLDER = "code"
 IMPORTED = "imported"  # stands for the code of runs that were made elsewhere
+OTHER_CODE = "were made before its code changed"  # of runs that are used all the same
 
 
 def code_of(simulator: Simulator) -> str:
