@@ -207,7 +207,7 @@ def test_heavy_libraries_are_lazy_and_at_home(path: Path) -> None:
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(SRC)))
 def test_only_interfaces_looks_for_what_a_simulator_may_offer(path: Path) -> None:
     """Elsewhere its functions are asked, so that one place says what it means where a simulator has none of it."""
-    if room(path) in ("interfaces", "study", "report"):  # the latter two will read records, not simulators
+    if room(path) == "interfaces":
         return
     optional = {"warm", "references", "doc", "missing", "replay", "batch", "function", "batch_outputs"}
     for node in ast.walk(tree(path)):
@@ -221,6 +221,7 @@ def test_only_interfaces_looks_for_what_a_simulator_may_offer(path: Path) -> Non
             assert not (simulator and named), f"{path.name}, line {node.lineno}"
 
 
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(SRC)))
 def test_results_are_read_from_files_alone(path: Path) -> None:
     here = room(path)
     kept_out = {"results": ("tamis.simulation", "tamis.adapters", "tamis.sim."), "report": ("tamis.study",)}

@@ -10,16 +10,15 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tamis._version import __version__
-from tamis.errors import SimulationError, StudyError, TamisError, visible
+from tamis.cli import COMPUTATION_SAYS_NO, DONE, INTERRUPTED, WRONG_REQUEST
+from tamis.errors import StudyError, TamisError, visible
 
 if TYPE_CHECKING:
     from tamis.runs.pool import Executors
     from tamis.study.reader import Raw
-
-DONE, COMPUTATION_SAYS_NO, WRONG_REQUEST, INTERRUPTED = 0, 1, 2, 130
 
 _EPILOG = """\
 a first walk:
@@ -403,99 +402,13 @@ def next_(arguments: argparse.Namespace) -> int:
 
 def sim(arguments: argparse.Namespace) -> int:
     """List, describe or run simulators."""
-    from tamis.cli.summary import print_simulator, tell_of_compiling
-    from tamis.cli.terminal import say, table
-    from tamis.families import builtins
-    from tamis.simulation import find
+    from tamis.cli.simulators import describe
 
-    if (arguments.field and not arguments.storyboard) or (arguments.storyboard and not arguments.name):
-        raise StudyError("expected tamis sim NAME [key=value...] --storyboard FILE [--field FIELD]")
-    if arguments.name is None:
-        table(("simulator", "what it is"), list(builtins().items()))
-        say('\nIn a study file: simulator = "tamis:NAME". `tamis sim NAME` describes one.')
-        return DONE
-    name = arguments.name if ":" in arguments.name else f"tamis:{arguments.name}"
-    simulator = find(name, Path.cwd())
-    if arguments.storyboard:
-        from tamis.report.storyboard import write_storyboard
-
-        path, inputs = arguments.storyboard, _values(arguments.inputs)
-        tell_of_compiling(simulator)
-        frames, span = write_storyboard(simulator, inputs, path, field=arguments.field)
-        say(f"{path}: {frames} frames over {span:.4g} s")
-        return DONE
-    if not arguments.inputs:
-        print_simulator(simulator)
-        return DONE
-    return _run_once(simulator, _values(arguments.inputs))
+    return describe(arguments)
 
 
 def serve(arguments: argparse.Namespace) -> int:
     """Offer a simulator over HTTP."""
-    from tamis.adapters import serve as server
-    from tamis.interfaces import whole_of
-    from tamis.simulation import find
+    from tamis.cli.simulators import offer
 
-    timeout = arguments.timeout
-    fixed: dict[str, float | int | str] = {}
-    if arguments.name.endswith(".toml") or Path(arguments.name).is_dir():
-        from tamis.study.build import build
-        from tamis.study.reader import read
-
-        study = build(read(Path(arguments.name)))
-        simulator, fixed = whole_of(study.simulator), dict(study.fixed)
-        timeout = timeout if timeout is not None else study.settings.timeout
-    else:
-        name = arguments.name if ":" in arguments.name else f"tamis:{arguments.name}"
-        simulator = find(name, Path.cwd())
-    if _jobs(arguments) == 0 or (timeout is not None and not timeout > 0):
-        raise StudyError(
-            f"expected -j 1 or more and a positive --timeout, found -j {arguments.jobs}, {timeout}"
-        )
-    fixed |= _values(arguments.values)
-    vector = None if arguments.inputs is None else [part.strip() for part in arguments.inputs.split(",")]
-    offered = server.offer(simulator, fixed, vector)
-    server.serve(offered, host=arguments.host, port=arguments.port, jobs=_jobs(arguments), timeout=timeout)
-    return DONE
-
-
-def _values(pairs: Sequence[str]) -> dict[str, float | str]:
-    values: dict[str, float | str] = {}
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not equals:
-            raise StudyError(f'"{key}": expected key=value')
-        if key in values:
-            raise StudyError(f'"{key}" is given twice')
-        try:
-            values[key] = float(value)
-        except ValueError:
-            values[key] = value
-    return values
-
-
-def _run_once(simulator: Any, inputs: dict[str, float | str]) -> int:
-    import tempfile
-    import time
-
-    from tamis.cli.summary import print_outputs, tell_of_compiling
-    from tamis.cli.terminal import say, told_plainly
-    from tamis.quantities import duration
-    from tamis.simulation import complete, explained
-
-    try:
-        complete(simulator, inputs)
-    except SimulationError as error:  # out of bounds: in a campaign a failure, here a wrong request
-        raise StudyError(str(error)) from None
-    tell_of_compiling(simulator)
-    start = time.perf_counter()
-    with tempfile.TemporaryDirectory() as scratch:
-        try:
-            with explained(simulator), told_plainly():
-                outputs = simulator.run(inputs, Path(scratch))
-        except SimulationError as error:
-            say(f"the simulator says no: {error}")
-            return COMPUTATION_SAYS_NO
-    print_outputs(simulator, outputs)
-    say(f"in {duration(time.perf_counter() - start)}")
-    return DONE
+    return offer(arguments, _jobs(arguments))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tamis.interfaces import documentation, references
 from tamis.noise import LowRank, Sum
 from tamis.results.study import (
     IdentifiedError,
@@ -58,9 +59,9 @@ def record(study: Study) -> StudyRecord:
 
 def _simulator(study: Study) -> SimulatorRecord:
     simulator = study.simulator
-    doc, references = getattr(simulator, "doc", ""), getattr(simulator, "references", ())
     quick = study.batched(study.experiments)
-    return SimulatorRecord(simulator.name, simulator.version, doc, tuple(references), quick)
+    told = documentation(simulator), references(simulator)
+    return SimulatorRecord(simulator.name, simulator.version, *told, quick)
 
 
 def _parameter(study: Study, i: int) -> ParameterRecord:
