@@ -76,9 +76,10 @@ def test_code_changes_where_a_changed_file_is_imported(copy, file, edit, expecte
 
 
 COMPILE = """
-from tamis.sim.dem.kernels import power
-power(0.5, 0.3)
-print(sum(power.stats.cache_hits.values()), sum(power.stats.cache_misses.values()))
+from tamis.sim.dem.kernels import rebound
+from tamis.simulation import find
+find("tamis:dem.impact").run({}, None)
+print(sum(rebound.stats.cache_hits.values()), sum(rebound.stats.cache_misses.values()))
 """
 
 

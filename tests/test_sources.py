@@ -18,7 +18,7 @@ from tamis.runs.provenance import IMPORTED, changes, code_of, code_warning, outd
 from tamis.runs.store import RunStore
 from tamis.simulation import find
 from tamis.sources import source_hash, sources
-from tamis.study.build import Study
+from tamis.study.api import Study
 
 FILES = {
     "model.py": "from pkg.a import f\nimport json, numpy\n",

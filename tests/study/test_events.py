@@ -15,7 +15,7 @@ import pytest
 
 from tamis.cli.main import main
 from tamis.study import events
-from tamis.study.build import Study
+from tamis.study.api import Study
 from tamis.study.events import NAME, STUDY, follow, noted, under_way
 from tamis.types import Event, silent
 from tests.spring import write_study

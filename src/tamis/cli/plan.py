@@ -122,8 +122,8 @@ def _one_point(study: Study) -> tuple[float, int, int]:
     inputs = study.query(experiment).inputs(middle)
     with tempfile.TemporaryDirectory() as scratch:
         try:
-            with explained(study.simulator):
-                study.simulator.run(inputs, Path(scratch))
+            with explained(simulator):
+                seen = simulator.run(inputs, Path(scratch))
                 start = time.perf_counter()
                 outputs = whole.run(inputs, Path(scratch))
                 seconds = time.perf_counter() - start
@@ -132,7 +132,7 @@ def _one_point(study: Study) -> tuple[float, int, int]:
             raise StudyError(
                 f"the simulator fails in the middle of the prior, at {inputs}: {error}"
             ) from error
-    _check_observed(experiment, outputs)
+    _check_observed(experiment, seen)
     _check_others(study, middle, seconds)
     lean = (simulator if isinstance(simulator, Reduced) else reduced(whole, study.series)).reduced(outputs)
     each, otherwise = (outputs, lean) if whole is simulator else (lean, outputs)
@@ -162,7 +162,7 @@ def _check_others(study: Study, middle: Array, seconds: float) -> None:
         for experiment in ends[1 : 1 + int(_PATIENCE / max(seconds, 1e-3))]:
             with suppress(SimulationError), explained(study.simulator):
                 inputs = study.query(experiment).inputs(middle)
-                _check_observed(experiment, whole_of(study.simulator).run(inputs, Path(scratch)))
+                _check_observed(experiment, study.simulator.run(inputs, Path(scratch)))
 
 
 def _check_contract(study: Study, inputs: Inputs, seconds: float) -> None:
