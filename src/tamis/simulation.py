@@ -156,37 +156,11 @@ class FunctionSimulator:
 
         ``@ball.batch`` offers every output, ``@ball.batch(outputs=...)`` only some.
         """
-        if isinstance(what, Mapping):
-            return self._run_batch(what)
         if what is None:
             return lambda function: self._offer(function, outputs)
-        return self._offer(what, outputs)
-
-    @overload
-    def replay(self, what: Inputs, /, fps: float) -> Replay: ...
-    @overload
-    def replay(self, what: F, /) -> F: ...
-    def replay(self, what: Any, /, fps: float = 0.0) -> Any:
-        """Declare the replay with ``@ball.replay``, or ask for that of one point's inputs."""
         if not isinstance(what, Mapping):
-            self._replay = what
-            return what
-        if self._replay is None:
-            raise without_replay(self.name)
-        show = partial(self._given, self._replay, complete(self, what))
-        return replayed(self.name, show, fps)
-
-    def _offer(self, function: F, outputs: Sequence[str] | None) -> F:
-        for name in outputs or ():
-            if name not in self.outputs:
-                raise StudyError(
-                    f'{self.name}: batch offers "{name}", not an output{nearest(name, self.outputs)}'
-                )
-        self._batch = function
-        self.batch_outputs = tuple(outputs or self.outputs)
-        return function
-
-    def _run_batch(self, inputs: BatchInputs) -> Outputs:
+            return self._offer(what, outputs)
+        inputs: BatchInputs = what
         if self._batch is None:
             raise StudyError(f"simulator {self.name} has no batch; declare one with @{self.__name__}.batch")
         for name in inputs:
@@ -226,6 +200,30 @@ class FunctionSimulator:
                 for name, a in answer.items()
             }
         return answer
+
+    @overload
+    def replay(self, what: Inputs, /, fps: float) -> Replay: ...
+    @overload
+    def replay(self, what: F, /) -> F: ...
+    def replay(self, what: Any, /, fps: float = 0.0) -> Any:
+        """Declare the replay with ``@ball.replay``, or ask for that of one point's inputs."""
+        if not isinstance(what, Mapping):
+            self._replay = what
+            return what
+        if self._replay is None:
+            raise without_replay(self.name)
+        show = partial(self._given, self._replay, complete(self, what))
+        return replayed(self.name, show, fps)
+
+    def _offer(self, function: F, outputs: Sequence[str] | None) -> F:
+        for name in outputs or ():
+            if name not in self.outputs:
+                raise StudyError(
+                    f'{self.name}: batch offers "{name}", not an output{nearest(name, self.outputs)}'
+                )
+        self._batch = function
+        self.batch_outputs = tuple(outputs or self.outputs)
+        return function
 
     def _named(self, answer: Any, expected: Iterable[str]) -> dict[str, np.ndarray[Any, Any]]:
         if not isinstance(answer, Mapping):

@@ -200,7 +200,7 @@ def test_export_import_merge_and_gc(folder, capsys):
     before = contents(folder / "runs")
     (folder / "runs").rename(folder / "gone")
     shutil.rmtree(folder / "results")
-    Study.load("study.toml").run("synthetic", executor=0)  # the synthetic run, which an export of reduced runs would not take
+    Study.load("study.toml").run("synthetic", executor=0)  # which an export of reduced runs does not take
     lines = (folder / "plain" / "runs.csv").read_text().splitlines()
     mine = [line for line in lines if "+observed." in line]
     (folder / "plain" / "runs.csv").write_text("\n".join([lines[0], *mine]) + "\n")

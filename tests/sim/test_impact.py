@@ -332,10 +332,10 @@ def test_batch_is_run_bit_for_bit() -> None:
 
 
 def test_number_of_threads_does_not_matter() -> None:
-    cols = columns(prior_box(5000, seed=6))
-    one = drive.simulate_many(cols, threads=1)
+    cols = dict(zip(impact.inputs, columns(prior_box(5000, seed=6)), strict=True))
+    one = drive.simulate_many(1, **cols)
     for threads in (2, 3, 7):
-        many = drive.simulate_many(cols, threads=threads)
+        many = drive.simulate_many(threads, **cols)
         assert all(one[name].tobytes() == many[name].tobytes() for name in drive.RESULTS)
 
 

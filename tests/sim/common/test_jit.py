@@ -41,7 +41,7 @@ def in_all(x: float, n: int) -> float:
 
 def test_a_number_that_is_written_out_is_a_number_to_the_compiler() -> None:
     assert in_all(1.0, 4) == 9.0
-    assert len(times.signatures) == 1
+    assert len(times.signatures) <= 1  # none where `in_all` was found compiled
 
 
 MODULE = """

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 
 def available() -> int:
@@ -25,14 +26,13 @@ def available() -> int:
 
 
 def over_threads(
-    work: Callable[[int, int], None], n: int, *, threads: int | None = None, block: int = 512
+    work: Callable[..., object], n: int, *given: Any, threads: int | None = None, block: int = 512
 ) -> None:
-    """Call ``work(start, stop)`` over ``range(n)`` cut into blocks; an exception in one is raised here."""
+    """Call ``work(start, stop, *given)`` over ``range(n)`` cut into blocks; an exception in one is raised here."""
     workers = min(threads or available(), -(-n // block))
     if workers <= 1:
-        work(0, n)
+        work(0, n, *given)
         return
     with ThreadPoolExecutor(workers) as pool:
-        starts = range(0, n, block)
-        for _ in pool.map(work, starts, [min(start + block, n) for start in starts]):
-            pass
+        for begun in [pool.submit(work, i, min(i + block, n), *given) for i in range(0, n, block)]:
+            begun.result()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import numpy as np
 
 from tamis.errors import SimulationError
@@ -34,17 +36,17 @@ def simulate(scene: Impact) -> dict[str, Array]:
     return answer
 
 
-def simulate_many(columns: tuple[Array, ...], *, threads: int | None = None) -> dict[str, Array]:
-    """Run a batch, one column of values per field of `Impact`; failed rows are NaN."""
-    out = np.empty((len(columns[0]), 5))
-    over_threads(lambda start, stop: kernels.rebounds(start, stop, out, *columns), len(out), threads=threads)
+def simulate_many(threads: int | None = None, /, **columns: Array) -> dict[str, Array]:
+    """Run a batch without histories, one column of values per field of `Impact`; failed rows are NaN."""
+    out, given = np.empty((len(columns["radius"]), 5)), [columns[field.name] for field in fields(Impact)]
+    over_threads(kernels.rebounds, len(out), out, *given, threads=threads)
     return dict(zip(RESULTS, out.T, strict=True))
 
 
 def warm() -> None:
     """Compile every kernel of the family, once, before several processes or threads need them."""
     simulate(Impact())
-    simulate_many(tuple(np.array([value]) for value in Impact().values()))
+    simulate_many(**{name: np.array([value]) for name, value in vars(Impact()).items()})
 
 
 def _check(status: int, scene: Impact) -> None:

@@ -52,7 +52,4 @@ def impact(case: Impact) -> dict[str, Array]:
     return drive.simulate(case)
 
 
-@impact.batch(outputs=drive.RESULTS)
-def impact_batch(**columns: Array) -> dict[str, Array]:
-    """Throw many spheres, without the histories."""
-    return drive.simulate_many(tuple(columns.values()))
+impact.batch(outputs=drive.RESULTS)(drive.simulate_many)
