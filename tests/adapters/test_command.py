@@ -403,6 +403,9 @@ def test_a_campaign_records_failures_and_keeps_their_folders(base, tmp_path):
     hows = ["fine", "exit", "signal", "nan", "hang"]
     runs = evaluate(solver(base), [{"how": how} for how in hows], store, executor=1, timeout=4)
     assert [run.status for run in runs] == ["done", "failed", "crashed", "failed", "timeout"]
+    end = time.monotonic() + 2  # a process that was killed is there for a moment
+    while alive(tmp_path) and time.monotonic() < end:
+        time.sleep(0.01)
     assert alive(tmp_path) == []  # neither the late program nor the child it had started
     log = store.log(runs[1].key)
     folder = paths(store.root, runs[1].key)[2]
