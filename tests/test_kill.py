@@ -79,12 +79,12 @@ def killed_again_and_again(folder: Path, options: tuple[str, ...], first: float,
 
 
 def test_a_campaign_killed_twenty_times(tmp_path):
-    # a run takes a tenth of a second: about ten seconds of work on two processes
+    # a run takes a tenth of a second: about sixteen seconds of work on two processes
     slow = (
         ("import tamis\n", "import time\n\nimport tamis\n"),
         ('    return {"t"', '    time.sleep(0.1)\n    return {"t"'),
     )
-    folders = [study(tmp_path / name, ("n = 128", "n = 100"), *slow) for name in ("left", "killed")]
+    folders = [study(tmp_path / name, ("n = 128", "n = 160"), *slow) for name in ("left", "killed")]
     assert begin(folders[0], "-j", "2", "--to", "observables").wait(300) == 0
     start = time.monotonic()
     begin(folders[1], "--to", "design").wait()

@@ -41,10 +41,10 @@ def seized(root: Path) -> int:
             time.sleep(_PAUSE)
         os.ftruncate(handle, 0)
         os.pwrite(handle, f"{os.getpid()} on {socket.gethostname()}\n".encode(), 0)
+        return handle  # inside, or an interrupt here would keep the lock for the life of the process
     except BaseException:
         os.close(handle)
         raise
-    return handle
 
 
 def released(handle: int) -> None:
