@@ -48,7 +48,7 @@ TOGETHER = (  # what compiles the same kernels, or shares servers, reports or a 
     "tests/test_store_damage.py",
     "tests/adapters/test_serve",
     "tests/adapters/test_umbridge_peer.py",
-    "tests/report/test_comparison.py",
+    "tests/report/test_compare.py",
     "tests/report/test_page.py",
     "tests/report/test_parameters.py",
     "tests/study/test_damage.py",

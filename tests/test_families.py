@@ -115,7 +115,7 @@ def test_files_of_one_name_are_told_apart(tmp_path):
 
 def test_a_hash_is_the_same_with_and_without_the_memory_of_trees(copy):
     first = asked(copy)
-    (copy / "cache/trees-1.json").write_text("{")
+    (next((copy / "cache").glob("trees-*.json"))).write_text("{")
     assert asked(copy) == first
     shutil.rmtree(copy / "cache")
     (copy / "cache").touch()  # nothing can be kept there

@@ -170,6 +170,9 @@ class Partial(Protocol):
     def whole(self) -> Simulator:
         """The simulator that runs."""
 
+    def adopt(self, store: Any, wanted: Mapping[str, Inputs]) -> Mapping[str, Any]:
+        """Take what a store lacks of it from whole runs that are there; return these runs by key."""
+
 
 def whole_of(simulator: Simulator) -> Simulator:
     """Return the simulator that runs, whatever is kept of its outputs."""

@@ -33,9 +33,9 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -46,6 +46,7 @@ from typing import Any, TypeVar
 import numba
 from numba.core import caching
 from numba.core import types as _types
+from numba.core.compiler_lock import global_compiler_lock
 from numba.extending import register_jitable
 
 from tamis.families import cache_folder, code_hash
@@ -58,7 +59,7 @@ _OPTIONS: Any = {
     "no_cfunc_wrapper": True,  # an entry for C that nobody uses, and a twentieth of the time to compile
 }
 _KEEP_SECONDS = 30 * 86400.0
-_threads = threading.RLock()
+_OURS = re.compile(r"[\w.-]+-[0-9a-f]{16}")  # folders of compiled files
 _held: set[Path] = set()  # the caches that this process holds
 
 
@@ -87,9 +88,11 @@ def kernel(function: F) -> F:
 def _alone(folder: Path) -> Iterator[None]:
     """Hold a file's cache while something is looked up in it or compiled into it; others wait, then find it there.
 
-    Files are held in the order of their imports, which go in no circle: nobody waits for one who waits for him.
+    Files are held in the order of their imports, which go in no circle, so that no two processes wait for each other.
     """
-    with _threads:
+    with (
+        global_compiler_lock
+    ):  # which the compiler takes too: one lock of our own beside it would be one too many
         if folder in _held:
             yield
             return
@@ -146,24 +149,29 @@ class _Cache(caching.FunctionCache):
 def _folder(file: Path) -> Path:
     """Return the folder of what is compiled of a file."""
     said = "".join([numba.__version__, code_hash(Path(__file__)), code_hash(file)])
-    folder = _root() / f"{file.parent.name}.{file.stem}-{hashlib.sha256(said.encode()).hexdigest()[:16]}"
-    folder.mkdir(exist_ok=True)
-    with suppress(OSError):  # of another member of a team
+    name = f"{file.parent.name}.{file.stem}-{hashlib.sha256(said.encode()).hexdigest()[:16]}"
+    folder = _root() / name
+    try:
+        folder.mkdir(exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
         os.utime(folder)
+    except OSError:  # of another user, or gone meanwhile: compile anew rather than fail
+        folder = Path(tempfile.mkdtemp(prefix="tamis-")) / name
+        folder.mkdir()
     return folder
 
 
 @lru_cache
 def _root() -> Path:
     """Return where compiled files are kept, and remove there what nobody has asked for in a month."""
-    root = cache_folder()
+    root = cache_folder() / "kernels"
     try:
         root.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=root).close()
     except OSError:  # a home that cannot be written: compile anew in each process rather than fail
         return Path(tempfile.mkdtemp(prefix="tamis-"))
-    for old in root.glob("*-*/"):
+    for old in root.iterdir():
         with suppress(OSError):
-            if time.time() - old.stat().st_mtime > _KEEP_SECONDS:
+            if _OURS.fullmatch(old.name) and time.time() - old.stat().st_mtime > _KEEP_SECONDS:
                 shutil.rmtree(old, ignore_errors=True)
     return root

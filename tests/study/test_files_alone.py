@@ -156,3 +156,23 @@ def test_what_helps_a_poor_surrogate_is_found_out_once(folder, monkeypatch):
     assert any("Leave [surrogate] out" in worry.text for worry in found.worries)
     again = load_results(folder / "results" / "study")
     assert again.worries == found.worries and len(times) == 1
+
+
+def test_numbers_of_a_numerical_experiment_stay_with_it_when_tables_move(folder):
+    """Kept under its place in the file, they are made again where another table comes before it."""
+    edit(folder, "[[predict]]", SYNTHETIC)
+    other = SYNTHETIC.replace('"made"', '"other"').replace("a = 1.2", "a = 2.4")
+    edit(folder, "[[predict]]", other)
+    measured = {}
+    for moved in (False, True):
+        if moved:  # the two change places
+            text = (folder / "study.toml").read_text()
+            first, second = (each.removesuffix("[[predict]]") for each in (SYNTHETIC, other))
+            assert first + second in text
+            (folder / "study.toml").write_text(text.replace(first + second, second + first))
+        Study.load("study.toml").run("synthetic", executor=0)
+        study = Study.load("study.toml")
+        assert not study.open
+        measured[moved] = {s.name: s.experiments[0].observations[0].y.tolist() for s in study.series}
+    assert measured[True]["made"] == measured[False]["made"]
+    assert measured[True]["other"] == measured[False]["other"] != measured[True]["made"]

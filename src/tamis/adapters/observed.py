@@ -25,7 +25,7 @@ import numpy as np
 from tamis.errors import SimulationError, StudyError, told
 from tamis.observables import At, Envelope, Extreme, Final, Observable, Peak, Spectrum, Value
 from tamis.runs.keys import digest, spelled
-from tamis.runs.provenance import outdated
+from tamis.runs.provenance import IMPORTED, OBSERVED, code_of, outdated
 from tamis.runs.store import Run, RunStore
 from tamis.simulation import Batched, Port, Simulator, find
 from tamis.types import Array, BatchInputs, Inputs, Outputs
@@ -81,7 +81,7 @@ class Reduced:
         self.plain = sorted({name for o in every if not _definition(o) for name in o.needs})
         defined = [*sorted(self.kept), *self.plain]
         self.name = whole.name
-        self.version = f"{whole.version}+observed.{digest(defined)[:16]}"
+        self.version = f"{whole.version}{OBSERVED}{digest(defined)[:16]}"
         self.address = f"observed:{json.dumps([whole.address, [sorted(self.kept), self.plain]])}"
         self.inputs = whole.inputs
         self.outputs = {name: whole.outputs[name] for name in self.plain}
@@ -129,7 +129,8 @@ class Reduced:
         made: dict[str, Run] = {}
         with store.lock() if have else nullcontext():
             for key, run in have.items():
-                made[keys[key]] = replace(run, key=keys[key], version=self.version)
+                code = run.code if run.code in ("", IMPORTED) else code_of(self)
+                made[keys[key]] = replace(run, key=keys[key], version=self.version, code=code)
                 store.add(made[keys[key]], self.reduced(store.outputs(key)))
         return made
 

@@ -18,13 +18,12 @@ from tamis.cli.terminal import say, table
 from tamis.contract import check_simulator
 from tamis.errors import SimulationError, StudyError
 from tamis.experiment import Experiment, WrongCount
-from tamis.families import file_of
 from tamis.files import load_arrays
 from tamis.interfaces import check_present, whole_of
 from tamis.quantities import duration, size
 from tamis.results.manifest import read_manifest
 from tamis.runs.keys import read_keys, run_key
-from tamis.runs.provenance import changes, code_warning, outdated
+from tamis.runs.provenance import built_in, changes, code_warning, outdated
 from tamis.runs.store import Run, RunStore, failure_groups, paths
 from tamis.simulation import explained
 from tamis.study.events import under_way
@@ -80,7 +79,7 @@ def _print_stored(study: Study, keys: set[str]) -> None:
     """Say how many runs of the design are there already, and why the others have to be made."""
     with RunStore(study.runs) as store:
         have = store.get_many(keys)
-    old = outdated(study.simulator, have.values()) if file_of(study.simulator.address) else []
+    old = outdated(study.simulator, have.values()) if built_in(study.simulator) else []
     said = f"{len(have) - len(old)} of them are in the store"
     if len(have) == len(old) and (edited := changes(study.runs, study.simulator)):
         said += f"; the others are made anew because {_listed(edited)} changed since the last runs"

@@ -189,8 +189,9 @@ def print_outputs(simulator: Simulator, outputs: Outputs) -> None:
 def tell_of_compiling(simulator: Simulator) -> None:
     """Say on the error stream why the first run with a family of kernels takes its time."""
     from tamis.families import folder_of
+    from tamis.interfaces import whole_of
 
-    family = folder_of(simulator.address)
+    family = folder_of(whole_of(simulator).address)
     if family is None:
         return
     from tamis.jit import is_cold

@@ -49,6 +49,7 @@ _ELITE = 8  # one point in so many shapes the next cloud of a climb
 _EFFECTIVE = 5  # and in weighing, an effective one in so many
 _FIRST = 0.3  # first width of a cloud, the distance between points being 1
 _KNOWN = 0.02  # share of the first stage's population that a cloud holds, above which it is dropped
+_FEWEST = 4  # and points that it holds, in a small population
 _NEGLIGIBLE = 1e-4  # mass of a mode that is dropped, the largest being 1
 
 
@@ -147,7 +148,8 @@ def distinct(mean: Array, scale: Array, draws: Array, population: Array) -> tupl
         if not np.any(np.maximum(mine, theirs) < radius):
             kept.append(int(k))
     inside = [np.mean(_distance(population - mean[k], scale[k]) < radius) for k in kept]
-    kept = [k for k, share in zip(kept, inside, strict=True) if share < _KNOWN]
+    known = max(_KNOWN, _FEWEST / len(population))
+    kept = [k for k, share in zip(kept, inside, strict=True) if share < known]
     possible = np.isin(draws[:, 2], kept) & np.isfinite(draws[:, 0])
     return mean[kept], scale[kept], draws[possible, :2]
 

@@ -23,12 +23,11 @@ import numpy as np
 from tamis.contract import STATEFUL
 from tamis.errors import SimulationError, StudyError, TamisWarning, Unavailable
 from tamis.experiment import Experiment, draws_seed, imposed
-from tamis.families import folder_of
-from tamis.interfaces import check_present, module_of, warm
+from tamis.interfaces import Partial, check_present, module_of, warm
 from tamis.runs import worker
 from tamis.runs.keys import digest, filled, spelled
 from tamis.runs.pool import Executors, Workers, elsewhere
-from tamis.runs.provenance import OTHER_CODE, code_of, note, outdated
+from tamis.runs.provenance import OTHER_CODE, built_in, code_of, note, outdated
 from tamis.runs.segments import Files
 from tamis.runs.store import Run, RunStore, paths, writing
 from tamis.runs.worker import Job, do, given
@@ -98,8 +97,8 @@ def evaluate(
         keys.append(key)
         wanted[key] = full
     runs = store.recover(list(wanted))
-    if adopt := getattr(simulator, "adopt", None):
-        runs |= adopt(store, {key: full for key, full in wanted.items() if key not in runs})
+    if isinstance(simulator, Partial):
+        runs |= simulator.adopt(store, {key: full for key, full in wanted.items() if key not in runs})
     old = {key: run for key, run in runs.items() if retry_failed and run.status != "done"}
     old |= _made_otherwise(simulator, runs.values())
     left = [key for key in wanted if key not in runs or key in old]
@@ -165,7 +164,7 @@ class _Keeper:
 def _made_otherwise(simulator: Simulator, runs: Iterable[Run]) -> dict[str, Run]:
     """Return the runs to be made again because another code made them; tell of those of which the author decides."""
     found = outdated(simulator, runs)
-    if found and folder_of(simulator.address) is None:
+    if found and not built_in(simulator):
         warnings.warn(
             f"{len(found)} runs of {simulator.name} {OTHER_CODE}, and its version "
             f'"{simulator.version}" did not: they are used as they are; raise the version if results have changed',

@@ -12,12 +12,14 @@ last runs can then be said by name.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
+from tamis import observables
 from tamis.errors import StudyError
 from tamis.families import code_files, code_hash, file_of
 from tamis.files import replacing
@@ -28,13 +30,27 @@ from tamis.sources import source_hash, sources
 
 FOLDER = "code"
 IMPORTED = "imported"  # stands for the code of runs that were made elsewhere
+OBSERVED = "+observed."  # in the version of a simulator of which the observed numbers are kept only
 OTHER_CODE = "were made before its code changed"  # of runs that are used all the same
 
 
 def code_of(simulator: Simulator) -> str:
     """Hash the sources behind a simulator; empty where there are none to read."""
-    path = _file_of(simulator)
-    return _hashed(path, function_of(simulator), whole_of(simulator).address) if path else ""
+    path, whole = _file_of(simulator), whole_of(simulator)
+    code = _hashed(path, function_of(simulator), whole.address) if path else ""
+    if not code or whole is simulator:
+        return code
+    return _of_observed(code)
+
+
+def _of_observed(code: str) -> str:
+    """Return the code of runs of which the observed numbers are kept only: how they are observed belongs to it."""
+    return hashlib.sha256(f"{code} {code_hash(Path(observables.__file__))}".encode()).hexdigest()[:16]
+
+
+def built_in(simulator: Simulator) -> bool:
+    """Say whether a simulator is one of tamis' own, whatever is kept of its outputs."""
+    return file_of(whole_of(simulator).address) is not None
 
 
 def outdated(simulator: Simulator, runs: Iterable[Run]) -> list[Run]:
@@ -57,6 +73,8 @@ def code_warning(runs: Iterable[Run], simulator: Simulator | None = None) -> str
         file, count = file_of(name), codes.total()
         if file or (simulator is not None and name == simulator.name):
             now = _hashed(file, None, name) if file else code_of(simulator)  # type: ignore[arg-type]
+            if OBSERVED in version and file:
+                now = _of_observed(now)
             old, what = count - codes[now], "other code than it has now"
         else:
             old, what = count if len(codes) > 1 else 0, f"{len(codes)} different codes"
@@ -107,12 +125,12 @@ def _module(name: str) -> str:
 
 
 def _files(simulator: Simulator, path: Path) -> dict[str, str]:
-    return code_files(path) if file_of(whole_of(simulator).address) else sources(path)
+    return code_files(path) if built_in(simulator) else sources(path)
 
 
 def _file_of(simulator: Simulator) -> Path | None:
-    if built_in := file_of(whole_of(simulator).address):
-        return built_in
+    if shipped := file_of(whole_of(simulator).address):
+        return shipped
     code = getattr(function_of(simulator), "__code__", None)
     path = Path(code.co_filename) if code is not None else None
     return path if path and path.is_file() else None

@@ -109,6 +109,10 @@ def filled(study: Study, numbers: Mapping[str, Array]) -> Study:
     fail, places = _Fault(study.path.name), Places(numbers)
     builder = Builder(fail, study.raw, whole_of(study.simulator), study.space, study.fixed, places)
     series = observing(study.simulator, builder.series(study.tables))
+    if numbers and places.open:
+        raise TamisError(
+            f"{study.path.name}: {places.open[0].field}: {places.open[0].what} has left no numbers"
+        )
     return replace(study, series=series, open=tuple(places.open))
 
 

@@ -97,10 +97,17 @@ def _merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def open_tables(raw: Raw) -> list[dict[str, Any]]:
-    """Return the tests and predictions that need runs of their own first: numerical experiments, nominal errors."""
-    tables = (*raw.tables_of("experiment"), *raw.tables_of("predict"), *raw.tables_of("next"))
-    return [table for table in tables if "synthetic" in table or any(_nominal(table))]
+def open_tables(raw: Raw) -> dict[str, dict[str, Any]]:
+    """Return the tests and predictions that need runs of their own first: numerical experiments, nominal errors.
+
+    By their place in the file, under which their numbers are kept: where it changes, so does what they belong to.
+    """
+    tables = {
+        f"{kind}[{i}]": table
+        for kind in ("experiment", "predict", "next")
+        for i, table in enumerate(raw.tables_of(kind))
+    }
+    return {place: t for place, t in tables.items() if "synthetic" in t or any(_nominal(t))}
 
 
 def _nominal(table: Mapping[str, Any]) -> Iterator[bool]:

@@ -75,3 +75,51 @@ def test_processes_that_want_a_kernel_at_once_compile_it_once(tmp_path) -> None:
         process.stdin.write("go\n")
         process.stdin.flush()
     assert sorted(process.communicate(timeout=60)[0] for process in both) == ["0\n", "1\n"]
+
+
+def test_only_folders_of_compiled_files_are_removed_when_they_are_old(tmp_path) -> None:
+    kept = [tmp_path / "my-project", tmp_path / "kernels" / "my-notes"]
+    old = tmp_path / "kernels" / f"dem.kernels-{'0' * 16}"
+    for folder in (*kept, old):
+        folder.mkdir(parents=True)
+        os.utime(folder, (0, 0))
+    environment = os.environ | {"TAMIS_CACHE": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", "import tamis.surrogates.kernels"], env=environment, check=True)
+    assert all(folder.is_dir() for folder in kept) and not old.exists()
+
+
+BOTH = """
+import threading, numba
+from tamis.jit import kernel
+
+@kernel
+def one(x):
+    return x + 1.0
+
+@kernel
+def two(x):
+    return x + 2.0
+
+@numba.njit
+def users(x):
+    return one(x) + two(x)
+
+threads = [threading.Thread(target=f, args=(1.0,)) for f in (users, one, two)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+print(users(1.0))
+"""
+
+
+def test_threads_that_compile_kernels_and_what_calls_them_end(tmp_path) -> None:
+    (tmp_path / "both.py").write_text(BOTH)
+    environment = os.environ | {"TAMIS_CACHE": str(tmp_path / "cache")}
+    ran = subprocess.run(
+        [sys.executable, "both.py"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert ran.stdout == "5.0\n", ran.stderr

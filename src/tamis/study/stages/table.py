@@ -82,7 +82,7 @@ class Facts:
         self.raw, self.ahead, self.possible = raw, tables["predict"], tables["next"]
         self.tests = [_without(table, *_ASIDE) for table in tables["experiment"]]
         self.used = [t for t in self.tests if t.get("use", "calibrate") == "calibrate"]
-        self.waiting = [_without(table, *_ASIDE) for table in open_tables(raw)]
+        self.waiting = {place: _without(table, *_ASIDE) for place, table in open_tables(raw).items()}
         asked = [table for each in tables.values() for table in each]
         self.calibrated = bool(self.used)
         self.designed = self.calibrated or any(emulates(raw, table) for table in asked)
