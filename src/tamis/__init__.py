@@ -85,6 +85,7 @@ _WHERE = {
     "tamis.study.api": ("Study",),
     "tamis.study.direct": ("Direct",),
     "tamis.study.events": ("follow",),
+    "tamis.results.gather": ("load_results",),
 }
 _HOME = {name: module for module, names in _WHERE.items() for name in names}
 __all__ = ["__version__", *_HOME]  # noqa: PLE0604

@@ -33,7 +33,7 @@ def test_it_says_what_it_is_and_every_port_what_it_means(name: str) -> None:
     simulator = find(f"tamis:{name}")
     assert simulator.name == simulator.address == f"tamis:{name}"
     assert documentation(simulator).split("\n")[0] == builtins()[name] != ""
-    assert references(simulator)
+    assert references(simulator), f"{name} names no papers: @simulator(references=...)"
     for port in (*simulator.inputs.values(), *simulator.outputs.values()):
         assert port.doc, port.name
     for port in simulator.inputs.values():
@@ -43,7 +43,9 @@ def test_it_says_what_it_is_and_every_port_what_it_means(name: str) -> None:
 @pytest.mark.parametrize("name", builtins())
 def test_replay(name: str) -> None:
     simulator = find(f"tamis:{name}")
-    assert (replayable(simulator) is None) == (name in WITHOUT_REPLAY)
+    assert (replayable(simulator) is None) == (name in WITHOUT_REPLAY), (
+        f"{name} shows no replay: declare one, or say in WITHOUT_REPLAY why there is nothing to see"
+    )
     if shown := replayable(simulator):
         point = complete(simulator, POINTS[name][0])
         replay = shown.replay(point, fps=200.0)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import tamis
 from tamis import Study
 from tamis.cli.main import main
 from tamis.errors import StudyError, TamisError
 from tamis.report.page import write_report
 from tamis.results.gather import load_results
 from tamis.results.study import load_study, save_study
+from tamis.runs.locks import released, seized
 from tamis.study.reader import read
 from tamis.study.stages.table import up_to_date
 from tests.study.beam import edit, few_draws, split, write
@@ -176,3 +178,21 @@ def test_numbers_of_a_numerical_experiment_stay_with_it_when_tables_move(folder)
         measured[moved] = {s.name: s.experiments[0].observations[0].y.tolist() for s in study.series}
     assert measured[True]["made"] == measured[False]["made"]
     assert measured[True]["other"] == measured[False]["other"] != measured[True]["made"]
+
+
+def test_two_runs_of_a_study_do_not_mix(folder, capsys):
+    results = folder / "results" / "study"
+    results.mkdir(parents=True)
+    handle = seized(results)
+    try:
+        assert main(["run", "study.toml", "-j", "0"]) == 2
+        assert "study.toml: its results are being written by process" in capsys.readouterr().err
+        assert not list(results.glob("*.npz"))
+    finally:
+        released(handle)
+    assert main(["run", "study.toml", "-j", "0", "--to", "design"]) == 0
+
+
+def test_results_are_read_by_the_name_of_their_folder(folder):
+    Study.load("study.toml").run("observables", executor=0)
+    assert tamis.load_results("results/study").design is not None

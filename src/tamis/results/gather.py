@@ -23,8 +23,12 @@ from tamis.types import Array
 _USABLE = 0.5  # of the variance explained, below which indices of a surrogate tell nothing of the simulator
 
 
-def load_results(folder: Path) -> Results:
-    """Read the results that a study's last run left in a folder, as far as they are up to date and undamaged."""
+def load_results(folder: Path | str) -> Results:
+    """Read the results that a study's last run left in a folder, as far as they are up to date and undamaged.
+
+    Neither the model nor the study file is needed, but the run store where the study has it: ``../../runs``.
+    """
+    folder = Path(folder)
     record, manifest = load_study(folder), read_manifest(folder)
     entries = manifest.get("stages", {})
     fresh = [

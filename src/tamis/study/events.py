@@ -130,7 +130,7 @@ class _Journal:
         self.handle = None
 
 
-def follow(path: Path, *, pause: float = 0.5) -> Iterator[Event]:
+def follow(path: Path | str, *, pause: float = 0.5) -> Iterator[Event]:
     """Yield the events of the last run from its beginning, and those to come until it ends.
 
     Parameters
@@ -140,7 +140,7 @@ def follow(path: Path, *, pause: float = 0.5) -> Iterator[Event]:
     pause
         Seconds between two looks at the file.
     """
-    path = path / NAME if path.is_dir() else path
+    path = Path(path) / NAME if Path(path).is_dir() else Path(path)
     place, rest = 0, b""
     while True:
         going = _writing(path)  # asked first, so that what an ended run wrote last is read below

@@ -16,13 +16,14 @@ from typing import Any
 import numpy as np
 
 from tamis._version import __version__
-from tamis.errors import SetAside, SurrogateError, TamisError, TamisWarning
+from tamis.errors import SetAside, StudyError, SurrogateError, TamisError, TamisWarning
 from tamis.files import load_arrays, save_arrays
 from tamis.interfaces import documentation
 from tamis.results.gather import artifact_keys, gather, load_emulations, outcome
 from tamis.results.manifest import contents, damaged, read_manifest, write_manifest
 from tamis.results.records import Emulation, Results, Worry
 from tamis.results.study import save_study
+from tamis.runs.locks import released, seized
 from tamis.runs.pool import Executors, Workers
 from tamis.runs.store import RunStore
 from tamis.study.build import filled
@@ -51,11 +52,31 @@ def run(
     A surrogate that is too poor stops it before anything is built on it, unless forced. Where reading runs shows that
     array files are damaged, all such have been set aside, and one more time makes them anew.
     """
-    with noted(study.results, progress or silent) as news:
+    with _alone(study), noted(study.results, progress or silent) as news:
         try:
             return _run(study, upto, executor, news, retry_failed, force)
         except SetAside:
             return _run(study, upto, executor, news, retry_failed, force)
+
+
+@contextmanager
+def _alone(study: Study) -> Iterator[None]:
+    """Be the only one who writes a study's results, or be refused: two runs would mix what they leave."""
+    handle = None
+    try:
+        study.results.mkdir(parents=True, exist_ok=True)
+        handle = seized(study.results)
+    except BlockingIOError as error:
+        raise StudyError(
+            f"{study.path.name}: its results are being written by {error}; wait until it ends or stop it"
+        ) from None
+    except OSError:  # a folder that cannot be written: whoever has to will say so
+        pass
+    try:
+        yield
+    finally:
+        if handle is not None:
+            released(handle)
 
 
 def _run(
