@@ -203,23 +203,25 @@ n = 20
 
 def test_the_second_of_two_campaigns_is_told_of_the_first(tmp_path):
     (tmp_path / "gated.py").write_text(GATED)
-    (tmp_path / "study.toml").write_text(STUDY)
+    for name in ("study.toml", "other.toml"):  # one store, results of their own
+        (tmp_path / name).write_text(STUDY)
     (tmp_path / "one.csv").write_text("z\n1.0\n")
     marks = {"TAMIS_TEST_COUNT": str(tmp_path / "calls"), "TAMIS_TEST_GATE": str(tmp_path / "gate")}
     environment = {**os.environ, **marks}
-    command = [sys.executable, "-m", "tamis", "run", "study.toml", "--to", "runs", "-j", "1"]
 
-    def run() -> subprocess.Popen[str]:
+    def run(name: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "tamis", "run", name, "--to", "runs", "-j", "1"]
         return subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True)
 
-    with run() as first:
+    with run("study.toml") as first:
         try:
             until(lambda: bool(calls(tmp_path)))
-            second = run()
-            said = ended(second)
+            again, second = run("study.toml"), run("other.toml")
+            said = ended(again), ended(second)
         finally:
             (tmp_path / "gate").touch()
-        assert second.returncode == 2 and f"is being written by process {first.pid} on" in said
+        assert again.returncode == 2 and f"results are being written by process {first.pid} on" in said[0]
+        assert second.returncode == 2 and f"is being written by process {first.pid} on" in said[1]
         assert ended(first).splitlines()[-1].startswith("  runs: 20/20") and first.returncode == 0
     # each once, but for the first and the last, which are made once more to see that they give the same
     assert len(calls(tmp_path)) == 20 and sum(calls(tmp_path).values()) <= 22
