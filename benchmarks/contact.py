@@ -28,12 +28,12 @@ from scipy.sparse import csr_matrix  # noqa: E402
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
-from tests.sim.nscd.problems import residuals  # noqa: E402
+from tests.sim.contact.problems import residuals  # noqa: E402
 
 from tamis.sim.common.shapes import Box, Convex  # noqa: E402
+from tamis.sim.contact.assembled.solve import assemble, solve_problem, solve_scaled  # noqa: E402
 from tamis.sim.nscd import cases, drive, kernels, layout  # noqa: E402
 from tamis.sim.nscd.scene import Scene  # noqa: E402
-from tamis.sim.nscd.solver import assemble, solve_problem, solve_scaled  # noqa: E402
 
 PROBLEMS = ROOT / "tests" / "data" / "contact"
 STEP = 1e-3

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tamis.sim.nscd.bodyspace import workspace
-from tamis.sim.nscd.sweep import (
+from tamis.sim.contact.gauss_seidel import (
     DEPTH,
     LONGEST,
     Contacts,
@@ -19,7 +18,8 @@ from tamis.sim.nscd.sweep import (
     wake,
     wake_near,
 )
-from tests.sim.nscd.bodies import residuals, stack
+from tamis.sim.contact.solve import workspace
+from tests.sim.contact.bodies import residuals, stack
 
 
 @pytest.fixture

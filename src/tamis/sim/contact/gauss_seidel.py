@@ -3,7 +3,7 @@
 Why no Delassus matrix
 ----------------------
 The step's problem is ``u = W r + q`` with ``W = G G^T`` and Coulomb's law at each contact (see
-``sim/common/cone.py``). Row i of W couples a contact with all contacts of its two bodies, twenty 3x3 blocks
+``cone.py``). Row i of W couples a contact with all contacts of its two bodies, twenty 3x3 blocks
 in a wall; the same row through the velocities of the two bodies is one 3x12 block and its transpose. Nothing
 is assembled, and a visit reads 36 numbers that lie side by side. The method itself is that of Jourdan, Alart &
 Jean (1998, 10.1016/S0045-7825(97)00137-0): each visit solves its contact, the others held. Slip is solved to a
@@ -51,7 +51,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.jit import inner, kernel
-from tamis.sim.common.cone import natural, project, solve_local
+from tamis.sim.contact.cone import natural, project, solve_local
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -200,7 +200,7 @@ def slide(
 ) -> tuple[float, float, float, float]:
     """Solve a contact that slips, from its last slip number; return the impulse and the number, -1 if it is not near.
 
-    The root of ``mu r_N = |r_T|`` in lambda (see ``sim/common/cone.py``) moves little from sweep to sweep, so a step
+    The root of ``mu r_N = |r_T|`` in lambda (see ``cone.py``) moves little from sweep to sweep, so a step
     or two of Newton's method find it. ``free`` is the normal impulse without friction, ``b`` the slip then.
     """
     for _ in range(NEAR if slip > 0.0 else 0):
