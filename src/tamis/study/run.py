@@ -31,10 +31,11 @@ from tamis.study.context import Context
 from tamis.study.definition import Study
 from tamis.study.events import noted
 from tamis.study.parts import is_split, parts
+from tamis.study.reader import digest
 from tamis.study.record import record
 from tamis.study.remedy import check_good_enough, remedy
 from tamis.study.stages.report import write_report
-from tamis.study.stages.table import STAGES, Stage, applies, stage_hashes, up_to_date
+from tamis.study.stages.table import STAGES, Stage, applies, code_of_now, stage_hashes, up_to_date
 from tamis.types import Progress, silent
 
 
@@ -147,6 +148,7 @@ def _recorded(
         yield entry
     entry["seconds"] = round(time.perf_counter() - start, 3)
     entry["warnings"] = _heard([*early, *caught] if name == "runs" else caught) + _mended(was)
+    entry["code"] = code_of_now(context.study.raw)
     entry["content"] = contents(folder, (*stage.artifacts, *stage.beside), entry.get("parts", {}))
     manifest |= _provenance(context.study)
     manifest["stages"] = {**manifest.get("stages", {}), name: entry}
@@ -286,10 +288,13 @@ def results(study: Study, manifest: dict[str, Any] | None = None) -> Results:
 def _advice(study: Study, manifest: dict[str, Any], found: Sequence[Emulation]) -> str:
     """Say what will help a poor surrogate, and keep it: finding out may take running the simulator."""
     entry = manifest.get("stages", {}).get("surrogate", {})
-    least = float(study.tables.surrogate.min_q2)
+    hashes = stage_hashes(
+        study.raw
+    )  # what it would cost to sample and predict without a surrogate counts too
+    asked = digest(float(study.tables.surrogate.min_q2), hashes["posterior"], hashes["prediction"])
     known = entry.get("remedy", {})
-    if known.get("min_q2") != least:
-        known = {"min_q2": least, "text": remedy(study, found)}
+    if known.get("of") != asked:
+        known = {"of": asked, "text": remedy(study, found)}
         entry["remedy"] = known
         write_manifest(study.results, manifest)
     return str(known["text"])
