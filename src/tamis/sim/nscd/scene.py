@@ -24,7 +24,7 @@ import numpy as np
 
 from tamis.errors import StudyError, nearest
 from tamis.sim.common.rotations import hamilton, rotation
-from tamis.sim.common.shapes import HalfSpace, Ring, Shape, hull_of, mass_of
+from tamis.sim.common.shapes import Bore, HalfSpace, Ring, Shape, hull_of, mass_of
 from tamis.types import Array
 
 Triple = tuple[float, float, float]
@@ -192,7 +192,7 @@ class Body:
                 raise StudyError(
                     f'body "{self.name}" holds a half-space, which has no mass; make it fixed=True'
                 )
-        solid = any(not isinstance(part.shape, Ring) for part in self.parts)
+        solid = any(not isinstance(part.shape, Ring | Bore) for part in self.parts)
         if not solid and (self.mass is None or self.inertia is None):
             raise StudyError(f'body "{self.name}" has no shape with a volume; give its mass and its inertia')
 
@@ -368,11 +368,15 @@ class Scene:
                 if part.group in shapes:
                     shapes[part.group].add(type(part.shape).__name__)
         for ring, bar in ((law.one, law.other), (law.other, law.one)):
-            if shapes[ring] == {"Ring"} and not shapes[bar] & {"Cylinder", "Capsule"}:
+            if (
+                shapes[ring]
+                and shapes[ring] <= {"Ring", "Bore"}
+                and not shapes[bar] & {"Cylinder", "Capsule"}
+            ):
                 found = ", ".join(sorted(shapes[bar]))
                 raise StudyError(
-                    f"law of {law.one} and {law.other}: a ring holds a Cylinder or a Capsule that passes "
-                    f'through it, and the group "{bar}" has neither, but {found}'
+                    f"law of {law.one} and {law.other}: a ring or bore holds a Cylinder or a Capsule that "
+                    f'passes through it, and the group "{bar}" has neither, but {found}'
                 )
 
     def law_names(self) -> tuple[str, ...]:
