@@ -45,9 +45,7 @@ def test_a_bar_along_the_wall_touches_at_both_ends_of_what_they_share(bar, shift
             np.testing.assert_allclose(found.gap, PLAY - offset, atol=1e-15)
             np.testing.assert_allclose(found.normal, [way, way], atol=1e-12)
             np.testing.assert_allclose(np.sort(found.point[:, 2]), ends, atol=1e-14)
-            np.testing.assert_allclose(
-                found.point[:, :2], [0.5 * (R + r + offset) * way[:2]] * 2, atol=1e-13
-            )
+            np.testing.assert_allclose(found.point[:, :2], [0.5 * (R + r + offset) * way[:2]] * 2, atol=1e-13)
 
 
 def largest_tilt(bar):
