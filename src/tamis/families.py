@@ -84,7 +84,6 @@ def code_files(path: Path) -> dict[str, str]:
 def closure(path: Path) -> dict[Path, str]:
     """Return the paths of a file and of all it imports, each with a hash of its code."""
     found = reached(path, _said)
-    found.pop(_PACKAGE / "__init__.py", None)  # names for users, not code of a family
     _remember()
     return dict(sorted(found.items()))
 

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from tamis.errors import StudyError, nearest
+from tamis.sim.common.rotations import hamilton, rotation
 from tamis.sim.common.shapes import HalfSpace, Ring, Shape, hull_of, mass_of
 from tamis.types import Array
 
@@ -71,6 +72,14 @@ def _listed(where: str, what: str, values: Any, kind: type) -> tuple[Any, ...]:
         if not isinstance(entry, kind) or entries == (values,):
             raise StudyError(f"{where}: {what} must be a list of {kind.__name__}(...), found {entry!r}")
     return entries
+
+
+def _pair_of_groups(entry: Any) -> tuple[str, str]:
+    if isinstance(entry, str) or not isinstance(entry, Sequence) or len(entry) != 2:
+        raise StudyError(
+            f'scene: ignore must be a list of pairs of groups, such as ("a", "b"), found {entry!r}'
+        )
+    return (entry[0], entry[1])
 
 
 @dataclass(frozen=True)
@@ -245,12 +254,63 @@ class Law:
 
 
 @dataclass(frozen=True)
+class AxialStop:
+    """A slack link between a point of one body and a point of another: no force until its play is used up.
+
+    Its length is the distance of the two points (a cable, a sling), or, with an ``axis`` given in the frame of the
+    first body, how far the second point lies along that axis from the first (a bar that slides in another). The
+    length may not exceed ``longest`` nor fall below ``shortest``; at the limit the link pulls or pushes, without
+    friction and with restitution ``e``, and it cannot slip off. ``name`` is what the ledger calls it, with all
+    others of that name.
+    """
+
+    one: str
+    other: str
+    at_one: Triple = _ORIGIN
+    at_other: Triple = _ORIGIN
+    longest: float | None = None
+    shortest: float | None = None
+    axis: Triple | None = None
+    e: float = 0.0
+    name: str = "stop"
+
+    def __post_init__(self) -> None:
+        where = f'stop "{self.name}" of {self.one} and {self.other}'
+        for what in ("at_one", "at_other", "axis"):
+            if what != "axis" or self.axis is not None:
+                object.__setattr__(self, what, _numbers(where, what, getattr(self, what), 3))
+        if self.axis is not None and not any(self.axis):
+            raise StudyError(f"{where}: the axis is a direction other than zero; leave it out for a cable")
+        if not 0.0 <= _number(where, "e", self.e) <= 1.0:
+            raise StudyError(f"{where}: e must lie between 0 and 1, found {self.e}")
+        limits = [what for what in ("shortest", "longest") if getattr(self, what) is not None]
+        if not limits:
+            raise StudyError(f"{where}: give longest, the length at which it is taut, or shortest, or both")
+        for what in limits:
+            value = _number(where, what, getattr(self, what))
+            if not math.isfinite(value) or (self.axis is None and value <= 0.0):
+                sign = "" if self.axis is not None else " and, without an axis, positive"
+                raise StudyError(f"{where}: {what} must be finite{sign}, found {value}")
+        if self.shortest is not None and self.longest is not None and not self.shortest < self.longest:
+            raise StudyError(
+                f"{where}: shortest must lie below longest, found {self.shortest} and {self.longest} m"
+            )
+        if self.one == self.other:
+            raise StudyError(f"{where}: it joins two bodies, found one")
+
+
+@dataclass(frozen=True)
 class Scene:
-    """Bodies, laws between their groups, and gravity (m/s2)."""
+    """Bodies, laws between their groups, gravity (m/s2), and stops between bodies.
+
+    ``ignore`` lists pairs of groups that may touch and overlap without a law; of others that do, a run warns.
+    """
 
     bodies: Sequence[Body]
     laws: Sequence[Law] = ()
     gravity: Triple = (0.0, 0.0, -9.81)
+    stops: Sequence[AxialStop] = ()
+    ignore: Sequence[tuple[str, str]] = ()
     groups: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -271,16 +331,34 @@ class Scene:
         object.__setattr__(self, "groups", groups)
         seen = set()
         for law in self.laws:
-            for group in (law.one, law.other):
-                if group not in groups:
-                    raise StudyError(
-                        f'a law names the group "{group}", which no body has{nearest(group, groups)}'
-                    )
+            self._check_groups("a law", (law.one, law.other))
             pair = frozenset((law.one, law.other))
             if pair in seen:
                 raise StudyError(f"two laws for {law.one} and {law.other}; keep one")
             seen.add(pair)
             self._check_rings(law)
+        object.__setattr__(self, "ignore", tuple(_pair_of_groups(entry) for entry in self.ignore))
+        for one, other in self.ignore:
+            self._check_groups("ignore", (one, other))
+            if frozenset((one, other)) in seen:
+                raise StudyError(f"{one} and {other} have a law and are to be ignored; keep one of the two")
+        object.__setattr__(self, "stops", _listed("scene", "stops", self.stops, AxialStop))
+        known = dict(zip(names, bodies, strict=True))
+        for stop in self.stops:
+            for name in (stop.one, stop.other):
+                if name not in known:
+                    raise StudyError(
+                        f'a stop "{stop.name}" names the body "{name}", which is not there{nearest(name, names)}'
+                    )
+            if not (known[stop.one].responds or known[stop.other].responds):
+                raise StudyError(f'stop "{stop.name}": neither {stop.one} nor {stop.other} can move')
+
+    def _check_groups(self, what: str, pair: tuple[str, str]) -> None:
+        for group in pair:
+            if group not in self.groups:
+                raise StudyError(
+                    f'{what} names the group "{group}", which no body has{nearest(group, self.groups)}'
+                )
 
     def _check_rings(self, law: Law) -> None:
         """Refuse a law by which a ring would hold something that it does not feel."""
@@ -296,6 +374,15 @@ class Scene:
                     f"law of {law.one} and {law.other}: a ring holds a Cylinder or a Capsule that passes "
                     f'through it, and the group "{bar}" has neither, but {found}'
                 )
+
+    def law_names(self) -> tuple[str, ...]:
+        """Return the names by which the ledger knows the laws, then the stops."""
+        laws = tuple(f"{law.one}-{law.other}" for law in self.laws)
+        return (*laws, *(name for name, _ in self.stop_kinds()))
+
+    def stop_kinds(self) -> tuple[tuple[str, float], ...]:
+        """Return the different names and restitutions of the stops: each is a law of its own."""
+        return tuple(dict.fromkeys((stop.name, stop.e) for stop in self.stops))
 
     def names(self) -> tuple[str, ...]:
         """Return the names of the bodies, sorted."""
@@ -322,7 +409,7 @@ class Scene:
                 replace(
                     body,
                     position=turn(body.position),
-                    orientation=product(quaternion, body.orientation),
+                    orientation=hamilton(quaternion, body.orientation),
                     velocity=turn(body.velocity),
                     spin=turn(body.spin),
                     force=turn(body.force),
@@ -332,31 +419,9 @@ class Scene:
             ],
             self.laws,
             turn(self.gravity),
+            self.stops,
+            self.ignore,
         )
-
-
-def rotation(quaternion: Sequence[float]) -> Array:
-    """Return the rotation matrix of a quaternion of any length."""
-    w, x, y, z = np.asarray(quaternion, dtype=np.float64) / np.linalg.norm(quaternion)
-    return np.array(
-        [
-            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-        ]
-    )
-
-
-def product(p: Sequence[float], q: Sequence[float]) -> Quaternion:
-    """Return the quaternion that turns by ``q``, then by ``p``."""
-    a, b, c, d = p
-    e, f, g, h = q
-    return (
-        a * e - b * f - c * g - d * h,
-        a * f + b * e + c * h - d * g,
-        a * g - b * h + c * e + d * f,
-        a * h + b * g - c * f + d * e,
-    )
 
 
 def principal(tensor: Array) -> tuple[Array, Array]:

@@ -1,0 +1,150 @@
+"""Newton's method with a proximal centre, in the impulses of an assembled problem.
+
+The path through the interior of the cones (``interior_point.py``) decides who carries, but where impulses are not
+unique it comes to a standstill some digits early, and sweeps crawl from there. This is what supplies them: the method
+of bodies (``..newton``), with W instead of bodies. In scaled impulses, the centre ``x_c`` held::
+
+    F(x) = x - P_K(x_c - c u^(x)) = 0,    u^ = W x + q + mu |u_T| e_N,    then x_c = x, and again
+
+Its matrix ``I + D W``, D the derivative of the projection times c, has the pattern of W, and the identity keeps it
+regular where W is not. How the stiffness c is led, and why, is told there.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.jit import kernel
+from tamis.sim.contact.assembled.gauss_seidel import Problem, residual, velocities
+from tamis.sim.contact.assembled.linear import Factor, Pattern, factorise, solve
+from tamis.sim.contact.cone import project, slope
+from tamis.sim.contact.newton import INNER, LARGEST, SHARE, SMALLEST
+
+Array = NDArray[np.float64]
+
+
+@kernel
+def imbalance(p: Problem, x: Array, centre: Array, c: float, u: Array, force: Array) -> float:
+    """Fill the velocities of x and ``F(x)``; return its norm."""
+    velocities(p, x, u)
+    total = 0.0
+    for i in range(len(p.mu)):
+        mu = p.mu[i]
+        t = math.sqrt(u[i, 1] * u[i, 1] + u[i, 2] * u[i, 2])
+        z0 = centre[i, 0] - c * (u[i, 0] + mu * t)
+        p0, p1, p2 = project(z0, centre[i, 1] - c * u[i, 1], centre[i, 2] - c * u[i, 2], mu)
+        force[i, 0], force[i, 1], force[i, 2] = x[i, 0] - p0, x[i, 1] - p1, x[i, 2] - p2
+        total += force[i, 0] ** 2 + force[i, 1] ** 2 + force[i, 2] ** 2
+    return math.sqrt(total)
+
+
+@kernel
+def fill(p: Problem, centre: Array, c: float, u: Array, pattern: Pattern, f: Factor) -> None:
+    """Write ``I + D W`` into the places of the factor."""
+    first = 2 * len(pattern.later)
+    for k in range(len(f.block)):
+        for j in range(9):
+            f.block[k, j] = 0.0
+    for step in range(len(pattern.order)):
+        i = pattern.order[step]
+        D = slope(*(centre[i, 0], centre[i, 1], centre[i, 2]), *(u[i, 0], u[i, 1], u[i, 2]), p.mu[i], c)
+        d00, d01, d02, d10, d11, d12, d20, d21, d22 = D
+        for k in range(p.ptr[i], p.ptr[i + 1]):
+            out = pattern.source[k]
+            for b in range(3):
+                m0, m1, m2 = p.block[k, 3 * b], p.block[k, 3 * b + 1], p.block[k, 3 * b + 2]
+                f.block[out, b] = d00 * m0 + d01 * m1 + d02 * m2
+                f.block[out, 3 + b] = d10 * m0 + d11 * m1 + d12 * m2
+                f.block[out, 6 + b] = d20 * m0 + d21 * m1 + d22 * m2
+        for b in range(3):
+            m0, m1, m2 = p.diagonal[i, 0, b], p.diagonal[i, 1, b], p.diagonal[i, 2, b]
+            f.block[first + step, b] = d00 * m0 + d01 * m1 + d02 * m2
+            f.block[first + step, 3 + b] = d10 * m0 + d11 * m1 + d12 * m2
+            f.block[first + step, 6 + b] = d20 * m0 + d21 * m1 + d22 * m2
+            f.block[first + step, 4 * b] += 1.0
+
+
+@kernel
+def polish(
+    p: Problem,
+    pattern: Pattern,
+    f: Factor,
+    x: Array,
+    u: Array,
+    scratch: Array,
+    tol: float,
+    budget: int,
+    c: float,
+) -> tuple[int, float, int]:
+    """Improve x until its residual is within tol; return iterations, residual and worst contact.
+
+    The first centre has the stiffness ``c``; once ``budget`` iterations are spent no further one is begun. ``scratch``
+    is (6, n, 3).
+    """
+    n = len(p.mu)
+    centre, force, step = scratch[0], scratch[1], scratch[2]
+    trial, work, kept = scratch[3], scratch[4], scratch[5]
+    unit = 0.0  # of scaled impulses: a velocity over the root of w
+    for i in range(n):
+        unit = max(unit, p.root[i])
+    unit = p.speed / unit
+    velocities(p, x, u)
+    found, worst = residual(p, x, u)
+    best, where = found, worst
+    for i in range(n):
+        for j in range(3):
+            centre[i, j] = kept[i, j] = x[i, j]
+    iterations = 0
+    while best > tol and iterations < budget:
+        target = 0.1 * max(SHARE * found, 0.1 * tol) * unit
+        size = imbalance(p, x, centre, c, u, force)
+        inner = 0
+        while size > target and inner < INNER:
+            fill(p, centre, c, u, pattern, f)
+            factorise(pattern, f)
+            for i in range(n):
+                for j in range(3):
+                    step[i, j] = -force[i, j]
+            solve(pattern, f, step, work)
+            length = 1.0
+            while True:
+                for i in range(n):
+                    for j in range(3):
+                        trial[i, j] = x[i, j] + length * step[i, j]
+                reached = imbalance(p, trial, centre, c, u, force)
+                if reached < (1.0 - 1e-3 * length) * size or not length >= 0.02:
+                    break
+                length *= 0.4
+            for i in range(n):
+                for j in range(3):
+                    x[i, j] = trial[i, j]
+            size = reached
+            inner += 1
+        iterations += max(inner, 1)
+        for i in range(n):
+            for j in range(3):
+                x[i, j] -= force[i, j]
+        velocities(p, x, u)
+        found, worst = residual(p, x, u)
+        if not found < math.inf:
+            break
+        for i in range(n):
+            for j in range(3):
+                centre[i, j] = x[i, j]
+                if found < best:
+                    kept[i, j] = x[i, j]
+        if found < best:
+            best, where = found, worst
+        if not size <= target:
+            c = max(0.2 * c, SMALLEST)
+        elif inner <= 3:
+            c = min(9.0 * c, LARGEST)
+        elif inner <= 6:
+            c = min(3.0 * c, LARGEST)
+    for i in range(n):
+        for j in range(3):
+            x[i, j] = kept[i, j]
+    return iterations, best, where

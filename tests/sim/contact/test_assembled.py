@@ -1,0 +1,106 @@
+"""The direct methods for assembled problems: where the path begins, and Newton's method after it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tamis.sim.contact.assembled import mixing
+from tamis.sim.contact.assembled.gauss_seidel import relax, residual, velocities
+from tamis.sim.contact.assembled.interior_point import follow_path
+from tamis.sim.contact.assembled.linear import Factor, factorise, solve
+from tamis.sim.contact.assembled.newton import fill, imbalance, polish
+from tamis.sim.contact.assembled.solve import STIFF, _Path, assemble
+from tamis.sim.contact.lorentz import Interior
+from tests.sim.contact.test_assembled_solve import read
+
+TOL = 1e-6
+
+
+class Prepared:
+    """A published problem with its elimination order and what the methods need beside it."""
+
+    def __init__(self, name: str, sweeps: int = 0) -> None:
+        self.p = assemble(*read(name))
+        self.n = len(self.p.mu)
+        path = _Path(self.p)
+        assert path.pays(np.inf)
+        self.pattern = path.pattern
+        self.factor = Factor(np.empty((2 * len(self.pattern.later) + self.n, 9)), np.empty((self.n, 3, 3)))
+        self.x, self.u = np.zeros((self.n, 3)), np.empty((self.n, 3))
+        if sweeps:
+            relax(self.p, mixing.memory(self.n), self.x, self.u, TOL, sweeps, True)
+
+    def follow(self, start: float, tol: float = TOL) -> tuple[int, float, int]:
+        blocks = int(self.p.ptr[-1])
+        scaled = self.p._replace(
+            block=np.empty((blocks, 9)), diagonal=np.empty((self.n, 3, 3)), q=np.empty((self.n, 3))
+        )
+        work = Interior(*np.empty((len(Interior._fields), self.n, 3)))
+        return follow_path(self.p, scaled, self.pattern, self.factor, work, self.x, self.u, start, tol, 50)
+
+    def residual(self) -> float:
+        velocities(self.p, self.x, self.u)
+        return residual(self.p, self.x, self.u)[0]
+
+
+@pytest.mark.parametrize("name", ["own_wall_1", "boxes_stack", "capsules"])
+def test_from_what_sweeps_have_found_the_path_is_shorter(name: str) -> None:
+    steps = {}
+    for start in (1.0, 0.03):
+        case = Prepared(name, sweeps=56)
+        steps[start], found, _ = case.follow(start)
+        assert found <= TOL and case.residual() == pytest.approx(found, rel=1e-6)
+    assert steps[0.03] <= 0.8 * steps[1.0]
+
+
+def test_where_contacts_are_open_and_without_load_the_limit_is_found_not_approached_by_halves() -> None:
+    steps, found, _ = Prepared("own_wall_1").follow(1.0, 1e-10)
+    assert found <= 1e-10 and steps <= 20  # 32 by halves
+
+
+def test_from_the_axes_it_does_not_matter_what_was_found_before() -> None:
+    clean, spoilt = Prepared("own_wall_1"), Prepared("own_wall_1")
+    spoilt.x[3] = np.nan
+    assert spoilt.follow(1.0) == clean.follow(1.0)
+
+
+def test_newton_ends_what_the_path_leaves_and_sweeps_do_not() -> None:
+    case = Prepared("own_wall_1000", sweeps=48)
+    _, stands, _ = case.follow(1.0)
+    assert stands > 10 * TOL
+    swept = case.x.copy()
+    done, left, _ = relax(case.p, mixing.memory(case.n), swept, case.u, TOL, 200, True)
+    assert done == 200 and left > TOL
+    steps, found, _ = polish(
+        case.p, case.pattern, case.factor, case.x, case.u, np.empty((6, case.n, 3)), TOL, 30, STIFF
+    )
+    assert steps < 30 and found <= TOL and case.residual() == pytest.approx(found, rel=1e-6)
+
+
+def test_what_newton_makes_worse_it_does_not_keep() -> None:
+    case = Prepared("own_wall_1", sweeps=16)
+    before = case.residual()
+    polish(case.p, case.pattern, case.factor, case.x, case.u, np.empty((6, case.n, 3)), TOL, 1, 1e8)
+    assert case.residual() <= before
+
+
+def test_its_matrix_is_the_derivative_of_the_imbalance() -> None:
+    case = Prepared("own_wall_1", sweeps=8)
+    p, n, c = case.p, case.n, 30.0
+    rng = np.random.default_rng(2)
+    x, centre = case.x + 1e-2 * p.speed * rng.normal(size=(2, n, 3))  # away from corners, and no slip is zero
+    force, step, work = np.empty((3, n, 3))
+    size = imbalance(p, x, centre, c, case.u, force)
+    step[:] = rng.normal(size=(n, 3))
+    fill(p, centre, c, case.u, case.pattern, case.factor)
+    factorise(case.pattern, case.factor)
+    way = step.copy()
+    solve(case.pattern, case.factor, way, work)  # J way = step
+    h, ends = 1e-7 * p.speed / np.abs(way).max(), []
+    for sign in (1.0, -1.0):
+        imbalance(p, x + sign * h * way, centre, c, case.u, force)
+        ends.append(force.copy())
+    assert size > 0.0
+    # round-off over 1e-7 of the scale; a contact that changed its state in between would show
+    np.testing.assert_allclose((ends[0] - ends[1]) / (2 * h), step, atol=1e-4)
