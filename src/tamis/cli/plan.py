@@ -76,14 +76,14 @@ def print_plan(path: Path) -> int:
 
 def _with_numbers(study: Study) -> Study:
     """Return the study with the numbers of its numerical experiments, run aside where they are not there yet."""
-    from tamis.study.build import filled
+    from tamis.study.build import with_numbers
     from tamis.study.context import Context
     from tamis.study.stages.synthetic import numbers
 
     if not study.open:
         return study
     with tempfile.TemporaryDirectory() as scratch, RunStore(Path(scratch)) as store:
-        return filled(study, numbers(Context(study, store, 1, silent, False, {})))
+        return with_numbers(study, numbers(Context(study, store, 1, silent, False, {})))
 
 
 def _print_stored(study: Study, keys: set[str]) -> None:
@@ -120,7 +120,7 @@ def _numbers(series: Series) -> int:
 
 def _one_point(study: Study) -> tuple[float, int, int]:
     """Return how long a run takes, the bytes it leaves, and those that it would leave if more or less were kept."""
-    from tamis.adapters.observed import Reduced
+    from tamis.adapters.observed import ObservedOnly
     from tamis.study.keeping import reduced
 
     simulator = study.simulator
@@ -144,7 +144,9 @@ def _one_point(study: Study) -> tuple[float, int, int]:
             ) from error
     _check_observed(experiment, seen)
     _check_others(study, middle, seconds)
-    lean = (simulator if isinstance(simulator, Reduced) else reduced(whole, study.series)).reduced(outputs)
+    lean = (simulator if isinstance(simulator, ObservedOnly) else reduced(whole, study.series)).reduced(
+        outputs
+    )
     each, otherwise = (outputs, lean) if whole is simulator else (lean, outputs)
     return seconds, _stored(each), _stored(otherwise)
 
@@ -269,12 +271,12 @@ def _print_one(raw: Raw) -> None:
 def _sampled(raw: Raw) -> list[str]:
     """Return the keys of the runs that sampling has asked for so far."""
     passing = f"sampled-{stage_hashes(raw)['posterior'][:12]}.txt"
-    keys = [key for path in _found(raw, "sampled.npz") for key in load_arrays(path)["keys"]]
-    keys += [key for path in _found(raw, passing) for key in read_keys(path)]
+    keys = [key for path in _result_files(raw, "sampled.npz") for key in load_arrays(path)["keys"]]
+    keys += [key for path in _result_files(raw, passing) for key in read_keys(path)]
     return list(dict.fromkeys(map(str, keys)))
 
 
-def _found(raw: Raw, name: str) -> list[Path]:
+def _result_files(raw: Raw, name: str) -> list[Path]:
     """Return the files of a name among the results: the study's, or those of its parts."""
     return [*raw.results.glob(name), *raw.results.glob(f"*/{name}")]
 

@@ -315,7 +315,7 @@ def surrogate(results: Results) -> list[Block]:
 
 
 def parts(results: Results) -> list[Block]:
-    """Show what each part of a split study says, and how well it foretells the others."""
+    """Show what each part of a split study says, and how well it predicts the others."""
     return part_blocks(results.parts)
 
 

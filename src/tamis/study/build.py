@@ -104,7 +104,7 @@ def _known(raw: Raw) -> Mapping[str, Array]:
     return load_arrays(raw.results / "synthetic.npz")
 
 
-def filled(study: Study, numbers: Mapping[str, Array]) -> Study:
+def with_numbers(study: Study, numbers: Mapping[str, Array]) -> Study:
     """Return a study with the numbers of its numerical experiments and nominal runs; without them it is open."""
     fail, places = _Fault(study.path.name), Places(numbers)
     builder = Builder(fail, study.raw, whole_of(study.simulator), study.space, study.fixed, places)
@@ -177,7 +177,9 @@ def _consistent(fail: _Fault, file: StudyFile, simulator: Simulator, series: tup
             name for s in series for e in s.experiments for o in e.observations for name in o.observable.needs
         }
         if not batched(simulator, needs) and {"sobol", "sampling"} & set(file.sensitivity.methods):
-            message = "Sobol indices need a surrogate of the observables or a simulator with a batch door"
+            message = (
+                "Sobol indices need a surrogate of the observables or a simulator with a batch interface"
+            )
             raise fail("sensitivity.methods", f'{message}; methods = ["regression"] needs neither')
     if file.sensitivity is not None and file.sensitivity.n.bit_count() != 1:
         raise fail("sensitivity.n", f"expected a power of two, found {file.sensitivity.n}")

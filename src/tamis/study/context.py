@@ -28,7 +28,7 @@ from tamis.types import Generator, Inputs, Progress
 
 @dataclass(frozen=True)
 class Context:
-    """The study, where its runs are kept, who makes them, and who is told."""
+    """The study, where its runs are kept, who makes them, and who is informed."""
 
     study: Study
     store: RunStore

@@ -71,7 +71,7 @@ class Study:
     series: tuple[Series, ...]
     fixed: Inputs
     settings: Settings
-    tables: StudyFile  # what the stages are told
+    tables: StudyFile  # settings of the stages
     references: tuple[Reference, ...]
     raw: Raw
     folder: Path  # of what is sampled and predicted: that of the results, or of a part of them

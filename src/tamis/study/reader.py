@@ -165,7 +165,7 @@ def simulator_fingerprint(raw: Raw) -> str:
     """
     program = raw.table("model").get("command", {})
     if program:
-        return digest(named_files(raw, [program, list(program.get("templates", {}))]))
+        return hash_of(named_files(raw, [program, list(program.get("templates", {}))]))
     name = str(raw.table("model").get("simulator", ""))
     if name.startswith("tamis:"):
         return families.code_hash(file) if (file := families.file_of(name)) else ""
@@ -211,7 +211,7 @@ def noise_parameters(raw: Raw) -> Iterator[str]:
                             yield part[key]
 
 
-def digest(*parts: Any) -> str:
+def hash_of(*parts: Any) -> str:
     """Hash tables and numbers."""
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
 

@@ -28,7 +28,7 @@ from tamis.study.series import Series
 from tamis.study.stages.table import applies
 from tamis.types import Array, Event, Generator
 
-QUICK, SLOW = 1000, 200  # draws where a batch door or a surrogate answers, and where every draw is a run
+QUICK, SLOW = 1000, 200  # draws where a batch interface or a surrogate answers, and where every draw is a run
 _ENOUGH = 8  # measurements along an abscissa before an autocorrelation says anything
 
 

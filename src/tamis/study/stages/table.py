@@ -21,9 +21,9 @@ from tamis.results.manifest import current, read_manifest
 from tamis.study.reader import (
     Raw,
     core_code,
-    digest,
     emulates,
     emulates_loglike,
+    hash_of,
     input_names,
     named_files,
     noise_parameters,
@@ -92,7 +92,7 @@ class Facts:
     def __getitem__(self, stage: str) -> str:
         """Return the hash of a stage."""
         if stage not in self.hashes:
-            self.hashes[stage] = digest(*STAGES[stage].depends(self))
+            self.hashes[stage] = hash_of(*STAGES[stage].depends(self))
         return self.hashes[stage]
 
     def others(self, stage: str) -> list[str]:
@@ -113,7 +113,7 @@ class Facts:
         """The simulator and what is held fixed of its inputs."""
         model = self.raw.table("model")
         files = self.files(model.get("inputs", {}))
-        return digest(model, simulator_fingerprint(self.raw), files, *self.kept())
+        return hash_of(model, simulator_fingerprint(self.raw), files, *self.kept())
 
     def kept(self) -> tuple[Any, ...]:
         """What runs depend on besides that keep the observed numbers only: all that is observed."""
@@ -269,7 +269,7 @@ def comparison_folder(raws: Sequence[Raw]) -> Path:
 
 def comparison_hash(raws: Sequence[Raw]) -> str:
     """Hash what a comparison depends on: everything its studies' reports do."""
-    return digest([Facts(raw)["report"] for raw in raws])
+    return hash_of([Facts(raw)["report"] for raw in raws])
 
 
 def read_comparison(raws: Sequence[Raw]) -> Mapping[str, Any] | None:
