@@ -161,6 +161,12 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="instead of numbers, draw six frames of its replay (.png, .svg, .pdf)",
     )
+    sub.add_argument(
+        "--record",
+        type=Path,
+        metavar="FILE",
+        help="instead of numbers, write the whole run (.npz): poses of all bodies, contact forces, every step",
+    )
     sub.add_argument("--field", metavar="NAME", help="colour the storyboard by this field of the replay")
 
     _store_verbs(add)
