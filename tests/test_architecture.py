@@ -25,7 +25,6 @@ ROWS = [  # each may import the rows above it
         "jit",
         "blas",
         "response",
-        "signals",
         "_version",
     },
     {

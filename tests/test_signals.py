@@ -51,7 +51,7 @@ def test_measures_of_a_sine() -> None:
 
 def test_many_motions_are_measured_as_one_is() -> None:
     a = generated(3)
-    for measure, _ in signals.MEASURES.values():
+    for measure in signals.MEASURES.values():
         assert measure(a, DT).tolist() == [float(measure(row, DT)) for row in a]
     periods = [0.1, 1.0]
     assert np.array_equal(
@@ -153,3 +153,14 @@ def test_a_critically_damped_filter_leaves_no_residual_motion() -> None:
     # the acceleration above the corner is left alone: a short period's response hardly changes
     before, after = (signals.response_spectrum(x, DT, [0.2])[0] for x in (a, filtered))
     assert after == pytest.approx(before, rel=0.02)
+
+
+def test_crossings_of_a_sine_are_its_frequency_and_it_has_no_reversals() -> None:
+    """Within one crossing of the 16 or 20 that a window holds; a ripple of ten times the frequency reverses often."""
+    a = np.sin(2 * np.pi * 2 * T + 0.3)
+    assert signals.MEASURES["crossings_5_45"](a, DT) == pytest.approx(2.0, abs=1 / 8)
+    assert signals.MEASURES["crossings_45_95"](a, DT) == pytest.approx(2.0, abs=1 / 10)
+    assert signals.MEASURES["reversals_5_95"](a, DT) == 0
+    ripple = a + 0.2 * np.sin(2 * np.pi * 20 * T)
+    # a maximum and a minimum for each ripple, less those on the wrong side of zero: half, and two at each crossing of 4
+    assert 10 < signals.MEASURES["reversals_5_95"](ripple, DT) < 20

@@ -11,13 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 from scipy.integrate import cumulative_trapezoid
 
 from tamis.errors import StudyError
 from tamis.response import STEPS, peaks
-from tamis.types import Array
+from tamis.types import Array, Mask
 
 GRAVITY = 9.80665  # m/s2, the standard value
 DAMPING = 0.05  # of a response spectrum, unless another is asked for
@@ -87,14 +88,40 @@ def t45(a: Array, dt: float) -> Array:
     return arias_times(a, dt, (0.45,))[..., 0]
 
 
-MEASURES: dict[str, tuple[Callable[[Array, float], Array], str]] = {
-    "pga": (pga, "m/s2"),
-    "pgv": (pgv, "m/s"),
-    "pgd": (pgd, "m"),
-    "arias": (arias, "m/s"),
-    "cav": (cav, "m/s"),
-    "d5_95": (d5_95, "s"),
-    "t45": (t45, "s"),
+def up_crossings(a: Array, dt: float, shares: tuple[float, float]) -> Array:
+    """Return zero up-crossings a second between two shares of the Arias intensity: the frequency there, in Hz."""
+    return _rate((a[..., :-1] < 0) & (a[..., 1:] >= 0), a, dt, shares)
+
+
+def reversals(a: Array, dt: float, shares: tuple[float, float]) -> Array:
+    """Return negative maxima and positive minima a second between two shares of the Arias intensity, in Hz.
+
+    A narrow band of frequencies has few of them, a broad one many, and the finer the step the more.
+    """
+    before, here, after = a[..., :-2], a[..., 1:-1], a[..., 2:]
+    return _rate((here * (here - before) < 0) & (here * (here - after) < 0), a, dt, shares)
+
+
+def _rate(events: Mask, a: Array, dt: float, shares: tuple[float, float]) -> Array:
+    times = arias_times(a, dt, shares)
+    counts = np.cumsum(events, axis=-1, dtype=float).reshape(-1, events.shape[-1])
+    t = dt * (np.arange(counts.shape[1]) + 0.5 * (a.shape[-1] - counts.shape[1]))
+    spans = times.reshape(-1, 2)
+    rates = [np.ptp(np.interp(span, t, row)) / np.ptp(span) for row, span in zip(counts, spans, strict=True)]
+    return np.asarray(rates).reshape(times.shape[:-1])
+
+
+MEASURES: dict[str, Callable[[Array, float], Array]] = {
+    "pga": pga,
+    "pgv": pgv,
+    "pgd": pgd,
+    "arias": arias,
+    "cav": cav,
+    "d5_95": d5_95,
+    "t45": t45,
+    "crossings_5_45": partial(up_crossings, shares=(0.05, 0.45)),
+    "crossings_45_95": partial(up_crossings, shares=(0.45, 0.95)),
+    "reversals_5_95": partial(reversals, shares=(0.05, 0.95)),
 }
 
 

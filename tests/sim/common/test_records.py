@@ -77,7 +77,7 @@ def test_csv_files_that_are_not_sound(tmp_path: Path) -> None:
         ),
         ("t [s],a [m/s2]\n0.02,1\n0.01,2\n0,1\n", {}, "do not increase"),
         ("t [ms],a [m/s2]\n0,1\n1,2\n", {}, 'expected in s, found column "t" in "ms"'),
-        ("a [m/s2]\n1\n2\n", {}, "no column of times"),
+        ("a [m/s2]\n1\n2\n", {}, "has no column t or time"),
         ("a [m/s2]\n1\n2\n", {"dt": -0.01}, "step must be positive, found dt = -0.01"),
         ("t,a [m/s2]\n0,1\n1,2\n", {"dt": 0.01}, "one of them is too many"),
         ("t,a [m/s]\n0,1\n1,2\n", {}, '"m/s" is no unit of an acceleration; did you mean'),

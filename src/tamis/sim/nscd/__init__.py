@@ -3,7 +3,7 @@
 All that a person needs who writes scenes is imported from here; modules of tamis import it from where it stands.
 """
 
-from tamis.sim.common.shapes import Box, Capsule, Convex, Cylinder, HalfSpace, Ring, Sphere
+from tamis.sim.common.shapes import Bore, Box, Capsule, Convex, Cylinder, HalfSpace, Ring, Sphere
 from tamis.sim.nscd.drive import Rest, run
 from tamis.sim.nscd.history import Contacts, History, Ledger, Solver
 from tamis.sim.nscd.scene import AxialStop, Body, Law, Motion, Part, Scene, about
@@ -11,6 +11,7 @@ from tamis.sim.nscd.scene import AxialStop, Body, Law, Motion, Part, Scene, abou
 __all__ = [
     "AxialStop",
     "Body",
+    "Bore",
     "Box",
     "Capsule",
     "Contacts",

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tamis.replays import Shape
 from tamis.sim.common.rotations import hamilton, matrices, rotation
-from tamis.sim.common.shapes import Box, Capsule, Convex, Cylinder, HalfSpace, Ring, Sphere, hull_of
+from tamis.sim.common.shapes import Bore, Box, Capsule, Convex, Cylinder, HalfSpace, Ring, Sphere, hull_of
 from tamis.sim.nscd.scene import AxialStop, Part, Scene
 from tamis.types import Array
 
@@ -28,9 +28,11 @@ def drawn_scene(
     for i, body in enumerate(scene.bodies):
         at, turn = poses[i]
         for part in body.parts:
-            shapes.append(_drawn(part))
-            places.append(_placed(at, turn, part.centre, part.turn))
-            owners.append(i)
+            for shape, z in _drawn(part):
+                centre = np.asarray(part.centre) + z * rotation(part.turn)[:, 2]
+                shapes.append(shape)
+                places.append(_placed(at, turn, centre, part.turn))
+                owners.append(i)
     number = {name: i for i, name in enumerate(scene.names())}
     for stop in scene.stops:
         ends = number[stop.one], number[stop.other]
@@ -42,31 +44,39 @@ def drawn_scene(
     return tuple(shapes), np.stack(places, axis=1).astype(np.float32), np.array(owners)
 
 
-def _placed(at: Array, turn: Array, centre: Sequence[float], own: Sequence[float]) -> Array:
+def _placed(at: Array, turn: Array, centre: Array, own: Sequence[float]) -> Array:
     """Return (t, 7): the pose of what lies at a place of a body."""
     quaternion = np.column_stack(hamilton(turn.T, own))
     quaternion /= np.linalg.norm(quaternion, axis=1)[:, None]
-    return np.hstack([at + matrices(turn) @ np.asarray(centre), quaternion])
+    return np.hstack([at + matrices(turn) @ centre, quaternion])
 
 
-def _drawn(part: Part) -> Shape:
-    match part.shape:
+def _drawn(part: Part) -> list[tuple[Shape, float]]:
+    """Return what is drawn of a part, and where along its z axis."""
+    if isinstance(part.shape, Bore):
+        half = 0.5 * part.shape.length
+        return [(Shape("ring", (part.shape.radius,), part.group), z) for z in (-half, half)]
+    return [(_solid(part.shape, part.group), 0.0)]
+
+
+def _solid(shape: Sphere | Box | Cylinder | Capsule | Convex | HalfSpace | Ring, group: str) -> Shape:
+    match shape:
         case Sphere(radius):
-            return Shape("sphere", (radius,), part.group)
+            return Shape("sphere", (radius,), group)
         case Box(sides):
-            return Shape("box", sides, part.group)
+            return Shape("box", sides, group)
         case Cylinder(radius, length):
-            return Shape("cylinder", (radius, length), part.group)
+            return Shape("cylinder", (radius, length), group)
         case Capsule(radius, length):
-            return Shape("capsule", (radius, length), part.group)
+            return Shape("capsule", (radius, length), group)
         case HalfSpace():
-            return Shape("halfspace", (), part.group)
+            return Shape("halfspace", (), group)
         case Ring(radius):
-            return Shape("ring", (radius,), part.group)
+            return Shape("ring", (radius,), group)
         case Convex():
-            hull = hull_of(part.shape)
+            hull = hull_of(shape)
             assert hull is not None
-            return Shape("convex", (), part.group, hull.vertices, hull.loops)
+            return Shape("convex", (), group, hull.vertices, hull.loops)
 
 
 def _line(start: Array, end: Array, name: str) -> Shape:

@@ -11,6 +11,7 @@ from tamis.sim.common import broad
 from tamis.sim.common.geometry import Geometry, manifolds, world
 from tamis.sim.common.rotations import hamilton, quaternion_of, rotation
 from tamis.sim.common.shapes import (
+    Bore,
     Box,
     Capsule,
     Contactor,
@@ -220,7 +221,7 @@ def _arms(contactors: list[Contactor], thickness: dict[Shape, float], meet: Any,
 
 
 def half_thickness(shape: Shape) -> float:
-    """Return half the least width of a shape: nothing for a rim, infinite for a half-space."""
+    """Return half the least width of a shape: nothing for the rim or wall of a hole, infinite for a half-space."""
     match shape:
         case Sphere(radius) | Capsule(radius, _):
             return radius
@@ -231,7 +232,7 @@ def half_thickness(shape: Shape) -> float:
             assert hull is not None
             heights = hull.vertices @ hull.normals.T
             return 0.5 * float((heights.max(axis=0) - heights.min(axis=0)).min())
-        case Ring():
+        case Ring() | Bore():
             return 0.0
         case HalfSpace():
             return math.inf

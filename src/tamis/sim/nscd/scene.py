@@ -18,13 +18,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from tamis.errors import StudyError, nearest
 from tamis.sim.common.rotations import hamilton, rotation
-from tamis.sim.common.shapes import HalfSpace, Ring, Shape, hull_of, mass_of
+from tamis.sim.common.shapes import Bore, HalfSpace, Mass, Ring, Shape, hull_of, mass_of
+from tamis.sim.common.unions import OVERLAPPING, Placed, may_overlap, union_mass
 from tamis.types import Array
 
 Triple = tuple[float, float, float]
@@ -140,15 +142,17 @@ class Motion:
 class Body:
     """A rigid body. Give ``mass`` or ``density``, or make it ``fixed`` or move it by a prescribed ``motion``.
 
-    ``inertia`` (3, 3) is about the centre of mass in the body's axes and replaces that of the shapes; ``force`` and
-    ``torque`` are constant, in space axes, and act at the centre of mass besides gravity; ``velocity`` is that of the
-    centre of mass, ``spin`` the angular velocity, both in space axes.
+    ``centre`` is the centre of mass in the body's frame and ``inertia`` (3, 3) that about it, in the body's axes. They
+    replace those of the shapes, which fill the body evenly, what overlaps counted once; a centre wants an inertia.
+    ``force`` and ``torque`` are constant, in space axes, and act at the centre of mass besides gravity; ``velocity`` is
+    that of the centre of mass, ``spin`` the angular velocity, both in space axes.
     """
 
     name: str
     parts: Sequence[Part]
     mass: float | None = None
     density: float | None = None
+    centre: Triple | None = None
     inertia: Any = None
     position: Triple = _ORIGIN
     orientation: Quaternion = _UPRIGHT
@@ -174,6 +178,12 @@ class Body:
             raise StudyError(f'body "{self.name}" is fixed and yet has {what}; leave out one of the two')
         if self.motion is not None and any((*self.velocity, *self.spin)):
             raise StudyError(f'body "{self.name}" has a motion and yet a velocity; leave out one of the two')
+        if self.centre is not None:
+            object.__setattr__(self, "centre", _numbers(where, "centre", self.centre, 3))
+            if self.inertia is None:
+                raise StudyError(
+                    f"{where}: a centre of mass that is not that of its shapes needs the inertia about it; give both"
+                )
         if self.responds:
             self._check_mass()
 
@@ -192,7 +202,7 @@ class Body:
                 raise StudyError(
                     f'body "{self.name}" holds a half-space, which has no mass; make it fixed=True'
                 )
-        solid = any(not isinstance(part.shape, Ring) for part in self.parts)
+        solid = any(not isinstance(part.shape, Ring | Bore) for part in self.parts)
         if not solid and (self.mass is None or self.inertia is None):
             raise StudyError(f'body "{self.name}" has no shape with a volume; give its mass and its inertia')
 
@@ -203,25 +213,15 @@ class Body:
 
     def inertial(self) -> tuple[float, Array, Array, Array]:
         """Return mass, centre of mass, principal moments and the principal axes (columns), in the body's frame."""
-        volumes, centres, inertias = [], [], []
-        for part in self.parts:
-            own = mass_of(part.shape)
-            if own.volume > 0.0:
-                R = rotation(part.turn)
-                volumes.append(own.volume)
-                centres.append(np.asarray(part.centre) + R @ own.centre)
-                inertias.append(R @ own.inertia @ R.T)
-        volume = sum(volumes)
-        if volume == 0.0:
+        shapes = _even(tuple((part.shape, part.centre, part.turn) for part in self.parts))
+        if shapes.volume == 0.0:
             mass, centre, tensor = self.mass or 0.0, np.zeros(3), np.eye(3)
         else:
-            centre = np.einsum("i,ij->j", volumes, centres) / volume
-            tensor = np.zeros((3, 3))
-            for own_volume, at, inertia in zip(volumes, centres, inertias, strict=True):
-                arm = at - centre
-                tensor += inertia + own_volume * (arm @ arm * np.eye(3) - np.outer(arm, arm))
-            density = self.density if self.mass is None else self.mass / volume
-            mass, tensor = volume * (density or 1.0), tensor * (density or 1.0)
+            density = self.density if self.mass is None else self.mass / shapes.volume
+            mass, centre = shapes.volume * (density or 1.0), shapes.centre
+            tensor = shapes.inertia * (density or 1.0)
+        if self.centre is not None:
+            centre = np.asarray(self.centre)
         if self.inertia is not None:
             tensor = np.asarray(self.inertia, dtype=np.float64)
             if tensor.shape != (3, 3) or not np.isfinite(tensor).all() or not np.allclose(tensor, tensor.T):
@@ -368,11 +368,15 @@ class Scene:
                 if part.group in shapes:
                     shapes[part.group].add(type(part.shape).__name__)
         for ring, bar in ((law.one, law.other), (law.other, law.one)):
-            if shapes[ring] == {"Ring"} and not shapes[bar] & {"Cylinder", "Capsule"}:
+            if (
+                shapes[ring]
+                and shapes[ring] <= {"Ring", "Bore"}
+                and not shapes[bar] & {"Cylinder", "Capsule"}
+            ):
                 found = ", ".join(sorted(shapes[bar]))
                 raise StudyError(
-                    f"law of {law.one} and {law.other}: a ring holds a Cylinder or a Capsule that passes "
-                    f'through it, and the group "{bar}" has neither, but {found}'
+                    f"law of {law.one} and {law.other}: a ring or bore holds a Cylinder or a Capsule that "
+                    f'passes through it, and the group "{bar}" has neither, but {found}'
                 )
 
     def law_names(self) -> tuple[str, ...]:
@@ -422,6 +426,28 @@ class Scene:
             self.stops,
             self.ignore,
         )
+
+
+@lru_cache(maxsize=65536)
+def _even(parts: tuple[Placed, ...]) -> Mass:
+    """Return volume, centre and inertia of parts that fill a body evenly, what overlaps counted once."""
+    solid = [(part, own) for part in parts if (own := mass_of(part[0])).volume > 0.0]
+    volume = sum(own.volume for _, own in solid)
+    if volume == 0.0:
+        return Mass(0.0, np.zeros(3), np.zeros((3, 3)))
+    placed = tuple(part for part, _ in solid)
+    if may_overlap(placed):
+        union = union_mass(placed)
+        if union.volume < (1.0 - OVERLAPPING) * volume:
+            return union
+    turns = [rotation(turn) for _, _, turn in placed]
+    centres = [np.asarray(part[1]) + R @ own.centre for (part, own), R in zip(solid, turns, strict=True)]
+    centre = np.einsum("i,ij->j", [own.volume for _, own in solid], centres) / volume
+    tensor = np.zeros((3, 3))
+    for (_, own), R, at in zip(solid, turns, centres, strict=True):
+        arm = at - centre
+        tensor += R @ own.inertia @ R.T + own.volume * (arm @ arm * np.eye(3) - np.outer(arm, arm))
+    return Mass(volume, centre, tensor)
 
 
 def principal(tensor: Array) -> tuple[Array, Array]:

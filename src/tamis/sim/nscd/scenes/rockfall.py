@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from tamis.interfaces import port
-from tamis.sim.common.shapes import Box, Convex, Cylinder, Ring
+from tamis.sim.common.shapes import Bore, Box, Convex, Cylinder, Ring
 from tamis.sim.nscd.scene import AxialStop, Body, Law, Part, Scene, about
 from tamis.sim.nscd.scenes.case import (
     GROUND,
@@ -24,7 +24,6 @@ from tamis.sim.nscd.scenes.case import (
     restitution_input,
     step_input,
 )
-from tamis.types import Array
 
 BLOCK = (1.56, 0.76, 0.80)
 PITCH = 1.565
@@ -120,16 +119,17 @@ class ArticulatedWall(Played):
 
     Hinge lines follow a zigzag along y, ``angle`` degrees from it on either side. Rows 0 and 2 have ten blocks between
     the hinge lines 0-1, 2-3, ..., rows 1 and 3 nine between 1-2, 3-4, ... and a half-block at each end: ``r<row>_<nn>``
-    from -y to +y. Each hinge line carries five bars, ``bar<nn>_<k>`` from below, each half in a block and half in the
-    one above, held by rings ``d_z`` from the face of the block and ``d_z`` from the end of the bar. The sling through
-    the bars ends in the lowest and in the topmost block; its vertical play ``v_p`` is shared by six axial stops: one
-    where bar meets bar, on which the upper bar also rests, and one at each end. The rock flies along +x.
+    from -y to +y. Each hinge line carries five bars, ``bar<nn>_<k>`` from below, half in a block and half in the one
+    above. Rings hold them, ``d_z`` from the face of the block and ``d_z`` from the end of the bar, or the whole wall of
+    the hole. The sling through the bars ends in the lowest and in the topmost block; its vertical play ``v_p`` is shared
+    by six axial stops: one where bar meets bar, on which the upper bar also rests, and one at each end. The rock flies
+    along +x.
     """
 
     d_z: float = port(
         0.068, unit="m", bounds=(0.01, 0.19), doc="of the rings from block faces and ends of bars"
     )
-    v_p: float = port(0.071, unit="m", bounds=(0.0, 0.3), doc="vertical play of the slings of a hinge line")
+    v_p: float = port(0.071, unit="m", bounds=(1e-4, 0.3), doc="vertical play of the slings of a hinge line")
     mu_cc: float = friction_input(0.316, "friction of concrete on concrete")
     mu_cs: float = friction_input(0.307, "friction of concrete on the ground")
     e: float = restitution_input(0.222)
@@ -137,6 +137,9 @@ class ArticulatedWall(Played):
     mass: float = port(2600.0, unit="kg", bounds=(1.0, 1e6), doc="of the rock")
     height: float = port(1.7, unit="m", bounds=(0.56, 10.0), doc="of the rock's centre")
     angle: float = port(22.5, unit="deg", bounds=(0.0, 60.0), doc="of the blocks with the axis of the wall")
+    holes: str = port(
+        "rings", choices=("rings", "bores"), doc="what holds the bars: rings, or the wall of the hole"
+    )
     h: float = step_input()
     duration: float = duration_input(1.0)
     tol: ClassVar[float] = 1e-6
@@ -184,7 +187,6 @@ class ArticulatedWall(Played):
                         f"r{row}_{k:02d}",
                         self._parts(half),
                         mass=900.0 if half else 1800.0,
-                        inertia=_stadium(900.0 if half else 1800.0, half),
                         position=(float(own[0]), float(own[1]), (row + 0.5) * COURSE),
                         orientation=about((0, 0, 1), math.degrees(math.atan2(along[1], along[0]))),
                     )
@@ -197,6 +199,9 @@ class ArticulatedWall(Played):
         parts = [Part(Box((length, width, COURSE)), "core", (0.5 * length if half else 0.0, 0.0, 0.0))]
         for x in (0.0,) if half else (-0.5 * HINGES, 0.5 * HINGES):
             parts.append(Part(Cylinder(ROUND_END, COURSE), "round", (x, 0.0, 0.0)))
+            if self.holes == "bores":
+                parts.append(Part(Bore(HOLE, COURSE), "ring", (x, 0.0, 0.0)))
+                continue
             for z in (0.5 * COURSE - self.d_z, self.d_z):
                 parts += [Part(Ring(HOLE), "ring", (x, 0.0, side * z)) for side in (-1.0, 1.0)]
         return parts
@@ -254,20 +259,3 @@ class ArticulatedWall(Played):
             position=(face - self.clear - 0.55, 0.0, self.height),
             velocity=(self.speed, 0.0, 0.0),
         )
-
-
-def _stadium(mass: float, half: bool) -> Array:
-    """Return the inertia about its centre of a block, or of a half-block."""
-    length = 0.5 * HINGES if half else HINGES
-    area, end = 2.0 * ROUND_END * length, 0.5 * math.pi * ROUND_END**2
-    middle = 4.0 * ROUND_END / (3.0 * math.pi)  # of a half-disc, from its straight side
-    start = 0.0 if half else -0.5 * HINGES
-    pieces = [(area, start + 0.5 * length, length**2 / 12.0, ROUND_END**2 / 3.0)]
-    for x, side in ((start, -1.0), (start + length, 1.0))[: 1 if half else 2]:
-        pieces.append((end, x + side * middle, 0.25 * ROUND_END**2 - middle**2, 0.25 * ROUND_END**2))
-    whole = sum(piece[0] for piece in pieces)
-    centre = sum(a * x for a, x, _, _ in pieces) / whole
-    xx = sum(a * (own + (x - centre) ** 2) for a, x, own, _ in pieces) / whole
-    yy = sum(a * own for a, _, _, own in pieces) / whole
-    zz = COURSE**2 / 12.0
-    return mass * np.diag([yy + zz, xx + zz, xx + yy])
