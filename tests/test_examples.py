@@ -51,7 +51,7 @@ def check(folder, expected, wider=1.0):
 
 
 @pytest.mark.example
-@pytest.mark.slow  # the newcomer's walk runs the same files and holds them to the same figures
+@pytest.mark.slow  # the newcomer's walk runs the same files with a quarter of the samples
 def test_ball(tmp_path):
     folder = copied("01_ball", tmp_path)
     subprocess.run([*TAMIS, "run", "study.toml"], cwd=folder, check=True, capture_output=True)
@@ -180,7 +180,7 @@ def test_suspension_from_its_log_likelihood(tmp_path):
 
 
 @pytest.mark.example
-@pytest.mark.parametrize("share", [0.25, pytest.param(1.0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("share", [0.125, pytest.param(1.0, marks=pytest.mark.slow)])
 def test_steel_contact(tmp_path, share):
     """The main job, and with a share of its samples, which widens what is asked by the root of that."""
     folder = copied("10_steel_contact", tmp_path)
