@@ -176,7 +176,11 @@ def _draw_data(ax: Axes, panel: Panel) -> None:
     colour = HELD_OUT if panel.use == "validate" else DATA
     for replicate in panel.y:
         _draw_points(ax, panel.x, replicate, panel.y_sd, colour)
-    if len(panel.overlay):
+    if (
+        len(panel.overlay) > _VECTORS and (np.diff(panel.overlay[:, 0]) > 0).all()
+    ):  # a signal beside a prediction
+        ax.plot(panel.overlay[:, 0], panel.overlay[:, 1], color=colour, lw=0.5, zorder=5)
+    elif len(panel.overlay):
         _draw_points(ax, panel.overlay[:, 0], panel.overlay[:, 1], panel.overlay[:, 2], colour)
 
 
