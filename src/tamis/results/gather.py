@@ -124,8 +124,8 @@ def _gathered(
         by_sampler, by_others = (tuple(store.get_many(keys).values()) for keys in (drawn, others))
     remedy = manifest.get("stages", {}).get("surrogate", {}).get("remedy", {}).get("text", "")
     told = design, by_sampler, by_others, emulations, posterior, found["panels"], found["propagations"], heard
-    worry = tuple(worries(*told, record.model_space.names, remedy))
-    said = verdict(emulations, posterior, found["panels"], worry)
+    worry = tuple(worries(*told, record.model_space.names, remedy, found["sources"]))
+    said = verdict(emulations, posterior, found["panels"], worry, found["sources"])
     return Results(record, folder, worry, said, manifest, design, by_sampler, posterior, emulations, **found)
 
 

@@ -26,7 +26,7 @@ from tamis.results.study import save_study
 from tamis.runs.locks import released, seized
 from tamis.runs.pool import Executors, Workers
 from tamis.runs.store import RunStore
-from tamis.study.build import filled
+from tamis.study.build import build, filled
 from tamis.study.context import Context
 from tamis.study.definition import Study
 from tamis.study.events import noted
@@ -34,7 +34,7 @@ from tamis.study.parts import is_split, parts
 from tamis.study.record import record
 from tamis.study.remedy import check_good_enough, remedy
 from tamis.study.stages.report import write_report
-from tamis.study.stages.table import STAGES, Stage, applies, stage_hashes, up_to_date
+from tamis.study.stages.table import STAGES, Stage, applies, posterior_content, stage_hashes, up_to_date
 from tamis.types import Progress, silent
 
 
@@ -53,10 +53,35 @@ def run(
     array files are damaged, all such have been set aside, and one more time makes them anew.
     """
     with _alone(study), noted(study.results, progress or silent) as news:
+        if list(STAGES).index(upto) >= list(STAGES).index("sources"):
+            study = _after_sources(study, executor, news, force)
         try:
             return _run(study, upto, executor, news, retry_failed, force)
         except SetAside:
             return _run(study, upto, executor, news, retry_failed, force)
+
+
+def _after_sources(study: Study, executor: Executors, progress: Progress, force: bool) -> Study:
+    """Bring the posteriors up to date that a study draws from, each in its own folder, and return the study.
+
+    A source that was built before its numerical experiments had been run is built again.
+    """
+    if not study.origins:
+        return study
+    for origin in study.origins:
+        run(
+            origin.study,
+            "posterior",
+            executor=executor,
+            progress=_of_source(progress, origin.name),
+            force=force,
+        )
+    return build(study.raw)
+
+
+def _of_source(progress: Progress, name: str) -> Progress:
+    """Say in the news which study they are about."""
+    return lambda event: progress(replace(event, task=f"{name} {event.task}"))
 
 
 @contextmanager
@@ -318,8 +343,13 @@ def _libraries() -> dict[str, str]:
 
 
 def _provenance(manifest: dict[str, Any], study: Study) -> dict[str, Any]:
+    drawn = {}
+    if study.chain is not None:
+        each = zip(study.chain.studies, study.origins, strict=True)
+        drawn = {"posteriors": {name: posterior_content(origin.study.raw) for name, origin in each}}
     return {
         **manifest,
+        **drawn,
         "tamis": __version__,
         "schema": 1,
         "study": study.path.name,
