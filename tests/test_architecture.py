@@ -297,6 +297,21 @@ def test_imports_go_round_in_no_circle_of_more_than_three() -> None:
     assert [sorted(circle) for circle in components(import_graph()) if len(circle) > 3] == []
 
 
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(SRC)))
+def test_names_are_imported_from_where_they_stand(path: Path) -> None:
+    """The lists of names in ``__init__`` are for users: the code behind a module of tamis is found without them."""
+    if path.name == "__init__.py":
+        return
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("tamis.sim"):
+            folder = SRC.parent.joinpath(*str(node.module).split("."))
+            for alias in node.names if folder.is_dir() else ():
+                module = (folder / alias.name).with_suffix("")
+                assert module.with_suffix(".py").is_file() or module.is_dir(), (
+                    f"{path.name} imports {alias.name}"
+                )
+
+
 def test_only_jit_calls_the_compiler() -> None:
     for path in MODULES:
         if path.name != "jit.py":

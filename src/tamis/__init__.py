@@ -81,6 +81,7 @@ _WHERE = {
     "tamis.inference.calibration": ("check_sampler",),
     "tamis.inference.compare": ("compare",),
     "tamis.analysis.prediction": ("Predictive", "predict", "mix"),
+    "tamis.analysis.fragility": ("Fragility", "fragility", "fragility_of_counts"),
     "tamis.analysis.propagation": ("monte_carlo", "fosm", "response_surface", "fit_laws"),
     "tamis.study.api": ("Study",),
     "tamis.study.direct": ("Direct",),

@@ -76,7 +76,6 @@ def code_hash(path: Path) -> str:
 def code_files(path: Path) -> dict[str, str]:
     """Return the files behind a file, itself included, each with a hash of its code."""
     found = reached(path, _said)
-    found.pop(_PACKAGE / "__init__.py", None)  # names for users, not code of a family
     _remember()
     return {
         file.relative_to(_PACKAGE).as_posix() if file.is_relative_to(_PACKAGE) else str(file): said

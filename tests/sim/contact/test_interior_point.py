@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from tamis.sim.contact.direct import TRY, solve_direct
-from tamis.sim.contact.gauss_seidel import Contacts, prepare
+from tamis.sim.contact.gauss_seidel import prepare
 from tamis.sim.contact.interior_point import fill, follow, lorentz
 from tamis.sim.contact.linear import analyse, factorise, solve
 from tamis.sim.contact.lorentz import quadratic, scale_points
+from tamis.sim.contact.problem import Contacts
 from tamis.sim.contact.solve import CONVERGED, workspace
 from tests.sim.contact.bodies import dense, residuals, solved, stack, wall
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tamis.sim.contact.gauss_seidel import Contacts, begin, impose, prepare, relax, residual
+from tamis.sim.contact.gauss_seidel import begin, prepare, relax
 from tamis.sim.contact.linear import analyse, block_lu, factorise, solve
 from tamis.sim.contact.newton import assemble, imbalance, proximal_newton
+from tamis.sim.contact.problem import Contacts, impose, residual
 from tamis.sim.contact.solve import workspace
 from tests.sim.contact.bodies import residuals, wall
 

@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.jit import inner, kernel
-from tamis.sim.common.quaternions import matrix, times
+from tamis.sim.common.rotations import matrix, times
 from tamis.sim.common.vectors import Vector
 
 Floats = NDArray[np.float64]

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.jit import kernel
-from tamis.sim.contact.gauss_seidel import Contacts, copy, impose
 from tamis.sim.contact.interior_point import Path, follow
 from tamis.sim.contact.linear import BlockLU
 from tamis.sim.contact.newton import FIRST, Trial, proximal_newton
+from tamis.sim.contact.problem import Contacts, copy, impose
 
 Array = NDArray[np.float64]
 

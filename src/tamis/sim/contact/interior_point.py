@@ -27,7 +27,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.jit import inner, kernel
-from tamis.sim.contact.gauss_seidel import Contacts, copy, impose, push, residual, velocity
 from tamis.sim.contact.linear import BlockLU, factorise, solve
 from tamis.sim.contact.lorentz import (
     EARLY,
@@ -39,6 +38,7 @@ from tamis.sim.contact.lorentz import (
     scale_points,
 )
 from tamis.sim.contact.newton import Trial, add_contact
+from tamis.sim.contact.problem import Contacts, copy, impose, push, residual, velocity
 
 Array = NDArray[np.float64]
 STANDSTILL = 8  # steps without progress

@@ -37,8 +37,8 @@ from numpy.typing import NDArray
 
 from tamis.jit import inner, kernel
 from tamis.sim.contact.cone import project, slope
-from tamis.sim.contact.gauss_seidel import Contacts, copy, impose, push, residual, velocity
 from tamis.sim.contact.linear import BlockLU, factorise, solve
+from tamis.sim.contact.problem import Contacts, copy, impose, push, residual, velocity
 
 Array = NDArray[np.float64]
 

@@ -38,18 +38,13 @@ from numpy.typing import NDArray
 from tamis.jit import inner, kernel
 from tamis.sim.contact.direct import solve_direct
 from tamis.sim.contact.gauss_seidel import (
-    Contacts,
     Last,
     Local,
     begin,
     confine,
-    copy,
-    impose,
     local_arrays,
     prepare,
     relax,
-    residual,
-    scale_of,
     wake,
     wake_near,
 )
@@ -57,6 +52,7 @@ from tamis.sim.contact.interior_point import Path, path_arrays
 from tamis.sim.contact.linear import BlockLU, analyse, block_lu
 from tamis.sim.contact.newton import Trial, proximal_newton, trial_arrays
 from tamis.sim.contact.patches import CORE, LARGE, Patch, mend, patch_arrays
+from tamis.sim.contact.problem import Contacts, copy, impose, residual, scale_of
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -1,1 +1,30 @@
-"""Non-smooth contact dynamics: rigid bodies, unilateral contact, Coulomb friction, no regularisation."""
+"""Non-smooth contact dynamics: rigid bodies, unilateral contact, Coulomb friction, no regularisation.
+
+All that a person needs who writes scenes is imported from here; modules of tamis import it from where it stands.
+"""
+
+from tamis.sim.common.shapes import Box, Capsule, Convex, Cylinder, HalfSpace, Ring, Sphere
+from tamis.sim.nscd.drive import run
+from tamis.sim.nscd.history import Contacts, History, Ledger, Solver
+from tamis.sim.nscd.scene import Body, Law, Motion, Part, Scene, about
+
+__all__ = [
+    "Body",
+    "Box",
+    "Capsule",
+    "Contacts",
+    "Convex",
+    "Cylinder",
+    "HalfSpace",
+    "History",
+    "Law",
+    "Ledger",
+    "Motion",
+    "Part",
+    "Ring",
+    "Scene",
+    "Solver",
+    "Sphere",
+    "about",
+    "run",
+]

@@ -13,7 +13,7 @@ from tamis.errors import SimulationError, StudyError, TamisWarning
 from tamis.sim.common.broad import find_pairs
 from tamis.sim.common.collide import collide
 from tamis.sim.common.geometry import place
-from tamis.sim.common.quaternions import turned
+from tamis.sim.common.rotations import turned
 from tamis.sim.contact.solve import CONVERGED, solve_contacts
 from tamis.sim.nscd import kernels, layout
 from tamis.sim.nscd.arrays import Model, Record, Scratch, State

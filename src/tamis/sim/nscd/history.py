@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from tamis.errors import StudyError, nearest
 from tamis.replays import Replay
 from tamis.replays import Shape as Drawn
+from tamis.sim.common.rotations import hamilton, matrices, quaternion_of
 from tamis.sim.common.shapes import Box, Capsule, Convex, Cylinder, HalfSpace, Ring, Sphere, hull_of
 from tamis.sim.nscd.arrays import Model, Record, State
-from tamis.sim.nscd.layout import Frames, quaternion
-from tamis.sim.nscd.scene import Part, Scene, product
+from tamis.sim.nscd.layout import Frames
+from tamis.sim.nscd.scene import Part, Scene
 from tamis.types import Array
 
 Indices = NDArray[np.int64]
@@ -177,11 +178,11 @@ class History:
         """Return every shape at every recorded instant, with the speed of its body."""
         shapes, poses, speeds = [], [], []
         for i, body in enumerate(self.scene.bodies):
-            away = quaternion(self.frames.axes[i].T)
+            away = quaternion_of(self.frames.axes[i].T)
             speed = np.linalg.norm(self.v[:, i, :3], axis=1)
             for part in body.parts:
                 at = self.x[:, i] + np.einsum("tij,j->ti", self.rotations(i), self._own(i, part.centre))
-                turn = np.array([product(q, product(away, part.turn)) for q in self.q[:, i]])
+                turn = np.column_stack(hamilton(self.q[:, i].T, hamilton(away, part.turn)))
                 turn /= np.linalg.norm(turn, axis=1)[:, None]
                 shapes.append(_drawn(part))
                 poses.append(np.hstack([at, turn]))
@@ -195,13 +196,7 @@ class History:
 
     def rotations(self, i: int) -> Array:
         """Return (t, 3, 3): the principal axes of a body as columns."""
-        w, x, y, z = self.q[:, i].T
-        rows = [
-            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-        ]
-        return np.moveaxis(np.array(rows), -1, 0)
+        return matrices(self.q[:, i])
 
     def _own(self, i: int, point: tuple[float, float, float]) -> Array:
         at: Array = self.frames.axes[i].T @ (np.asarray(point, dtype=np.float64) - self.frames.centre[i])

@@ -56,7 +56,7 @@ from tamis.jit import inner, kernel
 from tamis.sim.common.broad import find_pairs
 from tamis.sim.common.collide import collide
 from tamis.sim.common.geometry import Manifolds, place
-from tamis.sim.common.quaternions import matrix, spun, turned
+from tamis.sim.common.rotations import matrix, spun, turned
 from tamis.sim.contact.solve import solve_contacts
 from tamis.sim.nscd.arrays import (
     Active,

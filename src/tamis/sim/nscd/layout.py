@@ -9,6 +9,7 @@ import numpy as np
 
 from tamis.sim.common import broad
 from tamis.sim.common.geometry import manifolds, world
+from tamis.sim.common.rotations import hamilton, quaternion_of, rotation
 from tamis.sim.common.shapes import (
     Box,
     Capsule,
@@ -40,7 +41,7 @@ from tamis.sim.nscd.arrays import (
     Steps,
     Track,
 )
-from tamis.sim.nscd.scene import Scene, product, rotation
+from tamis.sim.nscd.scene import Scene
 from tamis.types import Array
 
 
@@ -67,7 +68,7 @@ def lay_out(scene: Scene, h: float, steps: int) -> tuple[Model, State, Frames]:
         mass[i] = [own, own, own, *moments]
         frames.centre[i], frames.axes[i] = centre, axes
         x[i] = np.asarray(body.position) + R @ centre
-        q[i] = product(body.orientation, quaternion(axes))
+        q[i] = hamilton(body.orientation, quaternion_of(axes))
         v[i] = [*body.velocity, *((R @ axes).T @ np.asarray(body.spin))]
         force[i] = [*body.force, *body.torque]
         if body.responds:
@@ -75,10 +76,10 @@ def lay_out(scene: Scene, h: float, steps: int) -> tuple[Model, State, Frames]:
         if body.motion is not None:
             driven.append(body.motion.at(h * np.arange(steps + 1, dtype=np.float64)))
             v[i] = driven[-1][0]
-        away = quaternion(axes.T)
+        away = quaternion_of(axes.T)
         for part in body.parts:
             at = axes.T @ (np.asarray(part.centre) - centre)
-            turn = product(away, part.turn)
+            turn = hamilton(away, part.turn)
             contactors.append(
                 Contactor(part.shape, i, scene.groups.index(part.group), (at[0], at[1], at[2]), turn)
             )
@@ -275,20 +276,3 @@ def _longer(array: Any, rows: int) -> Any:
     more = np.zeros((rows, *array.shape[1:]), dtype=array.dtype)
     more[: len(array)] = array
     return more
-
-
-def quaternion(R: Array) -> tuple[float, float, float, float]:
-    """Return the unit quaternion of a rotation matrix (Shepperd's choice of the largest component)."""
-    trace = R[0, 0] + R[1, 1] + R[2, 2]
-    four = np.array([trace, 2 * R[0, 0] - trace, 2 * R[1, 1] - trace, 2 * R[2, 2] - trace])
-    k = int(four.argmax())
-    s = math.sqrt(1.0 + four[k])
-    w, x, y, z = R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1], 0.0
-    xy, xz, yz = R[0, 1] + R[1, 0], R[0, 2] + R[2, 0], R[1, 2] + R[2, 1]
-    w, x, y, z = (
-        (s * s, w, x, y),
-        (w, s * s, xy, xz),
-        (x, xy, s * s, yz),
-        (y, xz, yz, s * s),
-    )[k]
-    return (0.5 * w / s, 0.5 * x / s, 0.5 * y / s, 0.5 * z / s)

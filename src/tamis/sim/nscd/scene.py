@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from tamis.errors import StudyError, nearest
+from tamis.sim.common.rotations import hamilton, rotation
 from tamis.sim.common.shapes import HalfSpace, Ring, Shape, hull_of, mass_of
 from tamis.types import Array
 
@@ -322,7 +323,7 @@ class Scene:
                 replace(
                     body,
                     position=turn(body.position),
-                    orientation=product(quaternion, body.orientation),
+                    orientation=hamilton(quaternion, body.orientation),
                     velocity=turn(body.velocity),
                     spin=turn(body.spin),
                     force=turn(body.force),
@@ -333,30 +334,6 @@ class Scene:
             self.laws,
             turn(self.gravity),
         )
-
-
-def rotation(quaternion: Sequence[float]) -> Array:
-    """Return the rotation matrix of a quaternion of any length."""
-    w, x, y, z = np.asarray(quaternion, dtype=np.float64) / np.linalg.norm(quaternion)
-    return np.array(
-        [
-            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-        ]
-    )
-
-
-def product(p: Sequence[float], q: Sequence[float]) -> Quaternion:
-    """Return the quaternion that turns by ``q``, then by ``p``."""
-    a, b, c, d = p
-    e, f, g, h = q
-    return (
-        a * e - b * f - c * g - d * h,
-        a * f + b * e + c * h - d * g,
-        a * g - b * h + c * e + d * f,
-        a * h + b * g - c * f + d * e,
-    )
 
 
 def principal(tensor: Array) -> tuple[Array, Array]:
