@@ -11,7 +11,7 @@ replicates of noise covariance S and surrogate covariance K
 
 r = 1 is the usual case, where only the first term is left.
 
-How such densities are computed is told in `tamis.gaussians`.
+How such densities are computed is described in `tamis.gaussians`.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def run(
     tag
         Arrays or numbers that name the problem; a checkpoint with another tag is ignored.
     report
-        Told of every new state.
+        Called with every new state.
     checkpoint
         Where the state is kept while the run lasts and found when it is resumed. The caller removes it.
     """

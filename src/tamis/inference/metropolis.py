@@ -61,7 +61,7 @@ _HISTORY = 4096  # points, at most, to which proposals are fitted
 _STARTS = 4000  # points of the prior, at least, that are tried before the likelihood is called zero
 _STEERING = 3.0, 0.6  # gain of the k-th correction of the scale: the first over k to the power of the second
 _ODD = 0.05  # share of the groups that need not have mixed for a run to end
-_RHAT, _ESS = 1.05, 100.0  # beyond which the user is told
+_RHAT, _ESS = 1.05, 100.0  # beyond which the user is warned
 UNMIXED = "the sampler did not mix"  # how that begins
 
 Propose = Callable[[mixture.Mixture, Array, Generator], Array]
@@ -145,7 +145,7 @@ def metropolis(
         File from which an interrupted run goes on; the caller removes it afterwards, and names another for another
         likelihood, which no file can tell.
     progress
-        Told after every block of steps.
+        Called after every block of steps.
     start
         Physical points (chains, d) where the chains begin. Default: where a short tempered run from the prior leads.
     groups

@@ -51,10 +51,10 @@ from tamis.types import Array, Event, Generator, Indices, LogDensity, Progress, 
 _SWEEPS_PER_PASS = 3
 _CLOSING_SWEEPS = 8
 _FORGOTTEN = 0.1  # largest correlation with the beginning of the stage, when the stage may end
-_WORRYING = 0.3  # the same, when the user is told
+_WORRYING = 0.3  # the same, when the user is warned
 _DRIFTING = 3.0  # shift of a mean during the stage, in standard errors, when the stage begins again
 _TOO_FAR = 0.7  # first exponent that modes found ask for, over that taken, when the stages begin again
-_DISAGREEMENT = 5.0  # of the two evidences, in standard errors, when the user is told
+_DISAGREEMENT = 5.0  # of the two evidences, in standard errors, when the user is warned
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def tmcmc(
         File from which an interrupted run goes on; the caller removes it afterwards, and names another for another
         likelihood, which no file can tell.
     progress
-        Told after every few sweeps.
+        Called after every few sweeps.
     fraction
         Effective share of the points after the weights of one stage: higher makes stages shorter.
     sweeps

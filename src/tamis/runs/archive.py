@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from tamis.errors import SimulationError, StudyError, nearest
-from tamis.runs.keys import digest, filled, spelled
+from tamis.runs.keys import digest, spelled, with_defaults
 from tamis.runs.store import STATUSES, Damaged, Run, RunStore, Status, read_arrays
 from tamis.sheets import Row, number, read_rows, sheet_of
 from tamis.simulation import Simulator, complete
@@ -253,7 +253,7 @@ class _Table:
         given = {
             name: self._value(name, text) for (role, name), text in cells.items() if role == "input" and text
         }
-        inputs = (complete if status == "done" else filled)(self.simulator, {**self.fixed, **given})
+        inputs = (complete if status == "done" else with_defaults)(self.simulator, {**self.fixed, **given})
         key = digest(self.simulator.name, self.simulator.version, spelled(self.simulator, inputs))
         if said["key"] not in ("", key):
             raise StudyError(f"key {said['key']} is not that of these inputs; delete the column key")

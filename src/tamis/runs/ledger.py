@@ -167,7 +167,7 @@ class Ledger:
         outermost = self._handle is None
         with self._locked():
             if self._index is not None and self._index.path is None:
-                self._let_go()  # mended for ourselves; now for all
+                self._let_go()  # repaired for ourselves; now for all
             if outermost:
                 self._look_again()
                 last = max(self._ends, default=0)
@@ -219,7 +219,7 @@ class Ledger:
     def _ask(
         self, question: Callable[Concatenate[Index, Given], Answer], *given: Given.args, **more: Given.kwargs
     ) -> Answer | None:
-        """Ask the index, None if there is none; one that is not sound is mended first."""
+        """Ask the index, None if there is none; one that is not sound is repaired first."""
         index = self._connect()
         if index is None:
             return None

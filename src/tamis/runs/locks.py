@@ -35,7 +35,7 @@ def seized(root: Path) -> int:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
-                said = _said(handle)
+                said = _holder(handle)
                 if not left:
                     raise BlockingIOError(f"process {said}" if _alive(said) else "another process") from None
             time.sleep(_PAUSE)
@@ -68,12 +68,12 @@ def held(root: Path) -> bool:
     except BlockingIOError:
         return True
     except OSError:  # a disk without locks
-        return _alive(_said(handle))
+        return _alive(_holder(handle))
     finally:
         os.close(handle)
 
 
-def _said(handle: int) -> str:
+def _holder(handle: int) -> str:
     return os.pread(handle, 200, 0).decode(errors="replace").strip()
 
 

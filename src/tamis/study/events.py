@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from tamis.errors import StudyError, told
+from tamis.errors import StudyError, error_text
 from tamis.types import Event, Progress
 
 NAME = "events.jsonl"
@@ -51,7 +51,7 @@ def noted(results: Path, progress: Progress) -> Iterator[Progress]:
         end = {"status": "interrupted"}
         raise
     except BaseException as error:
-        end = {"status": "stopped", "error": told(error)}
+        end = {"status": "stopped", "error": error_text(error)}
         raise
     finally:
         journal.note(Event(STUDY, 1, 1, end))
@@ -143,7 +143,7 @@ def follow(
         Seconds to wait for a run to begin where there is none; then `StudyError` is raised.
     after
         Runs that began before this time (that of `time.time`) are passed over, and a later one is waited for. Without
-        it, a run that has ended is told again.
+        it, the events of a run that has ended are yielded again.
     pause
         Seconds between two looks at the file.
     """

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tamis.surrogates.base import Score, Surrogate, read
-from tamis.surrogates.reduced import kind_of, made
+from tamis.surrogates.reduced import from_arrays, kind_of
 from tamis.types import Array, Gauss, Indices
 
 
@@ -84,7 +84,7 @@ class Joined:
         for i, kind in enumerate(map(str, arrays["kinds"])):
             head = f"{i}.of."
             mine = {name.removeprefix(head): a for name, a in arrays.items() if name.startswith(head)}
-            parts.append(Part(made(kind, mine), arrays[f"{i}.columns"], arrays[f"{i}.rows"]))
+            parts.append(Part(from_arrays(kind, mine), arrays[f"{i}.columns"], arrays[f"{i}.rows"]))
         return cls(tuple(parts), int(arrays["n"]), int(arrays["m"]))
 
     @classmethod
