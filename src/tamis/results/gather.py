@@ -206,7 +206,9 @@ def _design_runs(folder: Path, record: StudyRecord, store: RunStore, enriched: b
     if enriched:
         found = load_arrays(folder / "surrogate.npz")
         u = found["runs.u" if record.surrogate.target == "loglike" else "u"]
-        x, keys = record.model_space.from_unit(u), np.hstack([keys, found["added"]])
+        keys = np.hstack([keys, found["added"]])
+        each = keys.shape[1] // len(u)  # runs a row: several where a statistic was taken over replicates
+        x = np.repeat(record.model_space.from_unit(u), each, axis=0)
     runs = tuple(tuple(stored(store, row)) for row in keys)
     tests = tuple(name for series in record.designed for name in series.experiments)
     return DesignRuns(tuple(map(str, arrays["names"])), x, tests, runs)

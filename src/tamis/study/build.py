@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tamis.analysis.propagation import LAWS as FITTED
+from tamis.analysis.statistic import FEWEST
 from tamis.errors import StudyError, TamisError, nearest
 from tamis.files import load_arrays
 from tamis.interfaces import whole_of
@@ -151,6 +152,7 @@ def _consistent(fail: _Fault, file: StudyFile, simulator: Simulator, series: tup
     if file.design.replicates > 1 and "seed" not in simulator.inputs:
         message = f"{simulator.name} has no input called seed, so that all runs at a point would be the same"
         raise fail("design.replicates", message)
+    _statistic_consistent(fail, file)
     if table.method != "none" and file.design.n < _FEWEST_RUNS:
         raise fail("design.n", f"a surrogate needs at least {_FEWEST_RUNS} runs, found {file.design.n}")
     if table.enrich is not None:
@@ -199,6 +201,27 @@ def _consistent(fail: _Fault, file: StudyFile, simulator: Simulator, series: tup
     for i, law in enumerate(file.propagate.laws):
         if law not in FITTED:
             raise fail(f"propagate.laws[{i}]", f'no law "{law}" to fit{nearest(law, FITTED)}')
+
+
+def _statistic_consistent(fail: _Fault, file: StudyFile) -> None:
+    """Refuse a statistic over replicates that nobody would use, or that single runs would be mixed with."""
+    design = file.design
+    if design.statistic is None:
+        if design.level is not None:
+            raise fail("design.level", 'is that of statistic = "quantile"; remove it')
+        return
+    if (design.statistic == "quantile") != (design.level is not None):
+        raise fail("design.level", "a quantile has one, for instance 0.8, and nothing else has")
+    if design.replicates < FEWEST:
+        message = f"a statistic needs at least {FEWEST} runs of each point, found {design.replicates}"
+        raise fail("design.replicates", message)
+    if file.surrogate.method == "none" or file.surrogate.target == "loglike":
+        message = 'is what a surrogate of the observables is fitted to; surrogate.method = "pce" or "kriging"'
+        raise fail("design.statistic", message)
+    if file.sensitivity and "fosm" in file.sensitivity.methods:
+        raise fail(
+            "sensitivity.methods", '"fosm" differentiates single runs, not a statistic of them; remove it'
+        )
 
 
 def _loglike_consistent(fail: _Fault, file: StudyFile, series: tuple[Series, ...]) -> None:

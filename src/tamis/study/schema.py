@@ -211,6 +211,8 @@ class DesignTable(Strict):
     method: Literal["sobol", "halton", "lhs", "maximin", "grid"] = "lhs"
     n: int = Field(default=64, ge=1)
     replicates: int = Field(default=1, ge=1)
+    statistic: Literal["mean", "sd", "quantile"] | None = None
+    level: Number | None = Field(default=None, gt=0, lt=1)
 
 
 class EnrichTable(Strict):
