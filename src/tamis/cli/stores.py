@@ -325,7 +325,7 @@ def _orphans(store: RunStore, needed: Needed | None) -> list[Pile]:
     return list(piles.values())
 
 
-def print_gc(path: Path, *, yes: bool, failed_folders: bool, orphans: bool) -> int:
+def print_gc(path: Path, yes: bool, failed_folders: bool, orphans: bool) -> int:
     """List what can be removed from a store, and remove it if told to."""
     root = _existing(path)
     asked = {"", *(["--failed-folders"] if failed_folders else []), *(["--orphans"] if orphans else [])}

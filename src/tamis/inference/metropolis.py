@@ -164,12 +164,8 @@ def metropolis(
     """
     _check(space, chains, draws, groups, start, extend)
     target = scores.Target(space, loglike)
-    corners = space.from_unit(np.array([[0.1], [0.5], [0.9]]) * np.ones(space.dim))
     tag = {
-        "sampler": "metropolis",
-        "names": space.names,
-        "prior": corners,
-        "correlation": np.empty(0) if space.correlation is None else space.correlation,
+        **loop.problem("metropolis", space),
         "settings": (chains, draws, groups, extend),
         "start": np.empty(0) if start is None else start,
     }
