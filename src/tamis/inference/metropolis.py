@@ -396,7 +396,7 @@ def _judged(x: Array, groups: int) -> tuple[Array, Array]:
 
 
 def _enough(rhat: Array, ess: Array) -> bool:
-    """Say whether all groups have mixed but for the worst twentieth."""
+    """Return whether all groups have mixed but for the worst twentieth."""
     bad = np.sum([not mixed(r, e) for r, e in zip(rhat, ess, strict=True)])
     return bool(bad <= _ODD * len(rhat))
 
@@ -455,7 +455,7 @@ def _check(space: Space, chains: int, draws: int, groups: int, start: Array | No
 
 
 def mixed(rhat: Array, ess: Array) -> bool:
-    """Say whether chains agree and their draws are worth enough, from both figures of every parameter."""
+    """Return whether chains agree and their draws are worth enough, from both figures of every parameter."""
     return bool(rhat.max() <= _RHAT and ess.min() >= _ESS)  # not where one is NaN: nothing has moved
 
 

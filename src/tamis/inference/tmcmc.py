@@ -223,7 +223,7 @@ def step(state: State, rng: Generator, *, target: scores.Target, fraction: float
 
 
 def _judged(state: State, fraction: float, sweeps: int) -> State:
-    """Say whether the population has mixed, or begin to count anew where a mean still drifts."""
+    """Return whether the population has mixed, or begin to count anew where a mean still drifts."""
     memory, drift = _memory(state), _drift(state, fraction)
     state = replace(state, memory=_with_last(state.memory, memory), drift=_with_last(state.drift, drift))
     if state.passes * _SWEEPS_PER_PASS >= 2 * sweeps:

@@ -132,17 +132,17 @@ def taken_apart(raw: Raw) -> list[Any]:
 
 
 def emulates(raw: Raw, table: Mapping[str, Any]) -> bool:
-    """Say whether a prediction, or a held-out test, is to be made by a surrogate."""
+    """Return whether a prediction, or a held-out test, is to be made by a surrogate."""
     return bool(table.get("emulate")) and emulates_observables(raw)
 
 
 def emulates_observables(raw: Raw) -> bool:
-    """Say whether a surrogate stands in for the simulator."""
+    """Return whether a surrogate stands in for the simulator."""
     return surrogate_method(raw) != "none" and not emulates_loglike(raw)
 
 
 def emulates_loglike(raw: Raw) -> bool:
-    """Say whether a surrogate stands in for the log-likelihood itself."""
+    """Return whether a surrogate stands in for the log-likelihood itself."""
     return raw.table("surrogate").get("target") == "loglike"
 
 
