@@ -152,7 +152,6 @@ def test_simulators_know_no_statistics_and_no_other_family(path: Path) -> None:
         "tamis.errors",
         "tamis.files",
         "tamis.jit",
-        "tamis.files",
         "tamis.sheets",
         "tamis.signals",
     }
