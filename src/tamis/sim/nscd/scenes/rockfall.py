@@ -15,7 +15,8 @@ import numpy as np
 
 from tamis.interfaces import port
 from tamis.sim.common.shapes import Bore, Box, Convex, Cylinder, Ring
-from tamis.sim.nscd.scene import AxialStop, Body, Law, Part, Scene, about
+from tamis.sim.nscd.drive import Rest
+from tamis.sim.nscd.scene import AxialStop, Body, Law, Part, Scene, Triple, about
 from tamis.sim.nscd.scenes.case import (
     GROUND,
     Played,
@@ -29,14 +30,24 @@ BLOCK = (1.56, 0.76, 0.80)
 PITCH = 1.565
 
 
-def projectile_points(half: float = 0.55, cut: float = 0.30) -> tuple[tuple[float, float, float], ...]:
-    """Return the 24 corners of a cube of side ``2 half`` whose corners are cut."""
-    corners = {
-        point
-        for signs in itertools.product((-1.0, 1.0), repeat=3)
-        for point in itertools.permutations((half * signs[0], half * signs[1], cut * signs[2]))
+def _corners(sides: Triple) -> tuple[Triple, ...]:
+    """Return the points whose coordinates are these lengths, in any order and of any sign."""
+    found = {
+        (x * a, y * b, z * c)
+        for x, y, z in itertools.product((-1.0, 1.0), repeat=3)
+        for a, b, c in itertools.permutations(sides)
     }
-    return tuple(sorted((a, b, c) for a, b, c in corners))
+    return tuple(sorted(found))
+
+
+def projectile_points(half: float = 0.55, cut: float = 0.30) -> tuple[Triple, ...]:
+    """Return the 24 corners of a cube of side ``2 half`` whose corners are cut."""
+    return _corners((half, half, cut))
+
+
+def rock_points(half: float = 0.55, cut: float = 0.30) -> tuple[Triple, ...]:
+    """Return the 24 corners of a cube of side ``2 half`` with its edges and corners cut: 1.002 m3 as it stands."""
+    return _corners((half, cut, cut))
 
 
 @dataclass(frozen=True)
@@ -106,16 +117,6 @@ FEET = tuple(
 )
 
 
-def rock_points(half: float = 0.55, cut: float = 0.30) -> tuple[tuple[float, float, float], ...]:
-    """Return the 24 corners of a cube of side ``2 half`` with its edges and corners cut: 1.002 m3 as it stands."""
-    corners = {
-        point
-        for signs in itertools.product((-1.0, 1.0), repeat=3)
-        for point in itertools.permutations((half * signs[0], cut * signs[1], cut * signs[2]))
-    }
-    return tuple(sorted((a, b, c) for a, b, c in corners))
-
-
 @dataclass(frozen=True)
 class ArticulatedWall(Played):
     """A wall of four rows of concrete blocks that turn about bars through their round ends, struck by a rock.
@@ -147,6 +148,7 @@ class ArticulatedWall(Played):
     h: float = step_input()
     duration: float = duration_input(1.0)
     tol: ClassVar[float] = 1e-6
+    still: ClassVar[Rest | None] = Rest(0.05, 0.1)
     mu_bar: ClassVar[float] = 0.2
     clear: ClassVar[float] = 0.053  # m between the rock and the wall at the start
 
