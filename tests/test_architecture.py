@@ -151,6 +151,7 @@ def test_simulators_know_no_statistics_and_no_other_family(path: Path) -> None:
         "tamis.types",
         "tamis.errors",
         "tamis.jit",
+        "tamis.files",
         "tamis.sheets",
         "tamis.signals",
     }

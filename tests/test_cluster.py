@@ -22,6 +22,7 @@ from tamis.runs.campaign import check_repeatable, evaluate
 from tamis.runs.cluster import Cluster
 from tamis.runs.store import RunStore
 from tamis.simulation import find
+from tests.chained import chain_files, small_chain
 from tests.shelf import contents
 from tests.test_interrupt import until
 from tests.test_worker import marked
@@ -122,6 +123,17 @@ def test_a_cluster_gives_the_same_bytes(machines, tmp_path):
     assert [(run.key, run.status) for run in there] == [(run.key, run.status) for run in here]
     assert contents(tmp_path / "there") == contents(tmp_path / "one") == contents(tmp_path / "two")
     assert len(contents(tmp_path / "there")) == 16
+
+
+def test_a_chain_of_studies_gives_the_same_bytes(machines, tmp_path):
+    from tamis import Study
+
+    folders = [small_chain(tmp_path / name) for name in ("there", "one", "two")]
+    with connected(machines) as cluster:
+        for folder, executor in zip(folders, (cluster, 1, 2), strict=True):
+            Study.load(folder / "study.toml").run("prediction", executor=executor)
+    found = [chain_files(folder) for folder in folders]
+    assert found[0] == found[1] == found[2] and len(found[0]) > 10
 
 
 SPOILS = """import os, random, tamis, numpy as np

@@ -54,6 +54,7 @@ class Query:
     reads: tuple[str, ...]  # the parameters it takes, in this order
     fixed: Inputs
     vary_seed: bool = False  # a stochastic simulator draws anew at every point, instead of being a function
+    replicate: int = 0  # which of several runs at the same point, each with a seed of its own
 
     def inputs(self, row: Array) -> dict[str, Value]:
         """Return the simulator's inputs at one point."""
@@ -73,7 +74,8 @@ class Query:
 
     def _seed(self, row: Array) -> int:
         """Return the seed of a point, made from the fixed one and the point itself."""
-        return int(digest(self.fixed["seed"], [float(v).hex() for v in row])[:8], 16) >> 1
+        again = [self.replicate] if self.replicate else []
+        return int(digest(self.fixed["seed"], [float(v).hex() for v in row], *again)[:8], 16) >> 1
 
 
 @dataclass(frozen=True)

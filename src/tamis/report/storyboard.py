@@ -9,7 +9,6 @@ that fell.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -24,7 +23,6 @@ from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
 from tamis.errors import StudyError, nearest
-from tamis.files import replacing
 from tamis.interfaces import Port, Simulator
 from tamis.replays import Replay
 from tamis.report.camera import FRAME, best_view
@@ -51,18 +49,18 @@ from tamis.report.style import (
     PRIOR_FILL,
     WIDTH,
     canvas,
+    check_figure_path,
     fit,
     label_axis,
     place,
     styled,
-    to_svg,
+    write_figure,
 )
 from tamis.runs.pool import Workers
 from tamis.runs.replaying import replay as replay_apart
 from tamis.types import Array, Inputs, Value
 
 FRAMES = 6
-SUFFIXES = (".png", ".svg", ".pdf")
 _FPS = 100.0
 _FEWEST, _SLOW = 11, 50.0  # instants below which a replay is asked for again, with so many
 _LISTED = 10  # groups in the legend: two rows
@@ -88,11 +86,7 @@ def write_storyboard(
     simulator: Simulator, inputs: Inputs, path: Path, *, field: str | None = None
 ) -> tuple[int, float]:
     """Replay one point of a simulator and draw it to a file; return the number of frames and the time they span."""
-    if path.suffix.lower() not in SUFFIXES:
-        raise StudyError(f'storyboard "{path}": expected a file name that ends in {", ".join(SUFFIXES)}')
-    if path.is_dir() or not os.access(path.parent, os.W_OK):
-        what = "is a folder" if path.is_dir() else f'no folder "{path.parent}" that can be written to'
-        raise StudyError(f'storyboard "{path}": {what}; give the name of a file in one')
+    check_figure_path(path, "storyboard")
     name = simulator.name
     with Workers(1) as workers:  # a crash of the simulator is told there
         replay = replay_apart(simulator, inputs, _FPS, workers)
@@ -101,12 +95,7 @@ def write_storyboard(
             replay = replay_apart(simulator, inputs, _SLOW / span, workers)
     given = ", ".join(f"{key} = {_written(value, simulator.inputs[key])}" for key, value in inputs.items())
     figure = storyboard(replay, f"{name}: {given}" if given else name, field=field)
-    figure.set_facecolor("white")
-    with replacing(path) as stream:
-        if path.suffix.lower() == ".svg":
-            stream.write(to_svg(figure, "storyboard").encode())
-        else:
-            figure.savefig(stream, format=path.suffix[1:].lower(), metadata={"CreationDate": None})
+    write_figure(figure, path, "storyboard")
     return len(instants(replay.times)), span
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from tamis.errors import without_figures
 from tamis.inference import scores
 from tamis.inference.posterior import Posterior
-from tamis.results.records import DesignRuns, Emulation, Panel, Propagation, Worry
+from tamis.results.records import DesignRuns, Emulation, Panel, Propagation, Source, Worry
 from tamis.results.shapes import listed, modes, several, together
 from tamis.results.verdict import points, shortfall, uncounted
 from tamis.runs.provenance import OTHER_CODE, code_warning
@@ -47,6 +47,7 @@ def worries(
     warned: Sequence[str],
     inputs: Sequence[str],
     remedy: str = "",
+    sources: Sequence[Source] | None = None,
 ) -> list[Worry]:
     """Collect everything a reader of the results should worry about, the serious first.
 
@@ -76,7 +77,28 @@ def worries(
         found += _other_side(panel)
         found += _parted(panel)
     found += _unsettled(propagations or ())
+    found += _of_sources(sources or ())
     return sorted(found, key=lambda worry: not worry.serious)
+
+
+def _of_sources(sources: Sequence[Source]) -> list[Worry]:
+    """Tell what is to be objected to posteriors of other studies, and to how they were drawn from."""
+    found = [Worry(f"{s.name}: {text}", *flags) for s in sources for text, *flags in s.worries]
+    squared = [s for s in sources if s.reweighted]
+    if squared:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            ratio = min(float(np.nanmin(s.drawn_moments[1] / s.moments[1])) for s in squared)
+        text = (
+            'The draws are weighted by their posterior density once more (reweight = "posterior"): they are those of '
+            f"the posterior squared, not of the posterior. Standard deviations of parameters fall to {ratio:.2f} of "
+            "the posterior's at worst; bands of predictions are too narrow accordingly."
+        )
+        found.append(Worry(text, serious=True))
+    left_out = [s for s in sources if not len(s.x)]
+    if left_out:
+        names = ", ".join(f"{s.name} ({s.weight:.1g})" for s in left_out)
+        found.append(Worry(f"Too little weight for two draws, hence none: {names}."))
+    return found
 
 
 def _failed_runs(what: str, runs: Sequence[Run], before: Sequence[Run] | None = None) -> list[Worry]:
