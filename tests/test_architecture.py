@@ -150,8 +150,8 @@ def test_simulators_know_no_statistics_and_no_other_family(path: Path) -> None:
         "tamis.replays",
         "tamis.types",
         "tamis.errors",
-        "tamis.jit",
         "tamis.files",
+        "tamis.jit",
         "tamis.sheets",
         "tamis.signals",
     }

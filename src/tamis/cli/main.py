@@ -167,6 +167,12 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="instead of numbers, write the whole run (.npz): poses of all bodies, contact forces, every step",
     )
+    sub.add_argument(
+        "--through",
+        metavar="GROUP,...",
+        default="",
+        help="groups that the storyboard draws like glass, so that one sees what they hide",
+    )
     sub.add_argument("--field", metavar="NAME", help="colour the storyboard by this field of the replay")
 
     _store_verbs(add)
