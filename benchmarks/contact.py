@@ -28,12 +28,14 @@ from scipy.sparse import csr_matrix  # noqa: E402
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
-from tests.sim.nscd.problems import residuals  # noqa: E402
+from tests.sim.contact.problems import residuals  # noqa: E402
 
 from tamis.sim.common.shapes import Box, Convex  # noqa: E402
-from tamis.sim.nscd import cases, drive, kernels, layout  # noqa: E402
+from tamis.sim.contact.assembled.solve import assemble, solve_problem, solve_scaled  # noqa: E402
+from tamis.sim.nscd import drive, kernels, layout  # noqa: E402
 from tamis.sim.nscd.scene import Scene  # noqa: E402
-from tamis.sim.nscd.solver import assemble, solve_problem, solve_scaled  # noqa: E402
+from tamis.sim.nscd.scenes import rockfall  # noqa: E402
+from tamis.sim.nscd.scenes.grains import pour  # noqa: E402
 
 PROBLEMS = ROOT / "tests" / "data" / "contact"
 STEP = 1e-3
@@ -100,7 +102,7 @@ def described(scene: Scene) -> str:
 def tamis_wall(duration: float) -> dict[str, Any]:
     """Return CPU ms a step, contacts a step, the largest residual, and how far the watched block went along y."""
     start = time.process_time()
-    history = drive.run(cases.Wall().scene(), duration, h=STEP, tol=TOLERANCE)
+    history = drive.run(rockfall.Wall().scene(), duration, h=STEP, tol=TOLERANCE)
     seconds = time.process_time() - start
     path, solver = history.path(WATCHED)[:, 1], history.solver
     return {
@@ -114,7 +116,7 @@ def tamis_wall(duration: float) -> dict[str, Any]:
 
 def struck_wall(mujoco: str | None, siconos: str | None) -> None:
     """Print the cost of the wall, each peer beside tamis over the same time."""
-    scene = described(cases.Wall().scene())
+    scene = described(rockfall.Wall().scene())
     tamis_wall(INSTANT)  # compiles
     print(
         f"The dry wall (43 bodies) struck at 20 m/s, h = {1e3 * STEP:g} ms; the least of {ROUNDS} runs taken in turn, "
@@ -210,7 +212,7 @@ class Pile:
     """Grains on the way into their box, stepped with tolerances that change."""
 
     def __init__(self, grains: int) -> None:
-        self.model, state, _ = layout.lay_out(cases.pour(grains=grains), STEP, 1)
+        self.model, state, _ = layout.lay_out(pour(grains=grains), STEP, 1)
         self.size = drive.smallest(self.model)
         self.room = layout.room(self.model, 16 * grains, 16 * grains)
         self.state = layout.grown(state, 16 * grains)

@@ -57,15 +57,15 @@ def changed(copy: Path, file: str, edit: str, code: str = ASK) -> set[int]:
 @pytest.mark.parametrize(
     ("file", "edit", "expected"),
     [
-        ("sim/common/cone.py", "^# a comment\n\n", set()),
-        ("sim/common/cone.py", "\n\ndef unused():\n    return 1\n", NSCD),
+        ("sim/contact/cone.py", "^# a comment\n\n", set()),
+        ("sim/contact/cone.py", "\n\ndef unused():\n    return 1\n", NSCD),
         ("sim/common/rings.py", "^# a comment\n", set()),
         ("sim/common/rings.py", "\nX = 1\n", NSCD),
         ("sim/common/planes.py", "\nX = 1\n", NSCD),
         ("sim/common/threads.py", "\nX = 1\n", {0}),  # no kernel
         ("sim/dem/scene.py", "\nX = 1\n", {0}),
         ("sim/dem/kernels.py", "\nX = 1\n", DEM),
-        ("sim/nscd/mixing.py", "\nX = 1\n", set()),  # which no simulator loads
+        ("sim/contact/assembled/mixing.py", "\nX = 1\n", set()),  # which no simulator loads
         ("surrogates/kernels.py", "\nX = 1\n", CHAOS),
         ("__init__.py", "\nX = 1\n", set()),
         ("jit.py", "\nX = 1\n", set()),  # which tamis.jit adds itself

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -13,13 +14,23 @@ import pytest
 
 from tamis import Study
 from tamis.cli.main import main
+from tamis.report import page
 from tamis.simulation import source_version
 from tamis.study.reader import read
-from tamis.study.stages.table import STAGES, stage_hashes, up_to_date
+from tamis.study.stages.table import COMPARE, STAGES, stage_hashes, up_to_date
 from tests.shelf import spots
 
 BALL = Path(__file__).parents[2] / "examples" / "01_ball"
 TAMIS = [sys.executable, "-m", "tamis"]
+
+
+def test_stages_have_generators_and_screens_of_their_own():
+    numbers = [COMPARE, *(stage.number for stage in STAGES.values())]
+    assert len(set(numbers)) == len(numbers)
+    files = Path(page.__file__).parent.glob("*.py")
+    shown = [f.stem for f in files if re.search(r"^SCREEN\b", f.read_text(), re.M)]
+    assert set(shown) <= set(STAGES)  # a screen of another name would never be shown
+    assert {screen.key for screen in page.stage_screens(STAGES)} == set(shown)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from tamis.report.blocks import Block, Grid, Picture, Text, grid
+from tamis.report.blocks import Block, Grid, Picture, Screen, Text, grid
 from tamis.report.style import (
     COLOURS,
     INK,
@@ -46,7 +46,7 @@ from tamis.space import Space
 from tamis.types import Array, Table
 
 if TYPE_CHECKING:
-    from tamis.results.records import Candidate
+    from tamis.results.records import Candidate, Results
 
 _LISTED = 20  # rows of the ranking shown
 _NARROWED = 2  # parameters named in it
@@ -267,3 +267,11 @@ def _draw_shares(ax: Axes, narrowing: Array, space: Space) -> None:
     ax.tick_params(length=0, labeltop=True, labelbottom=False)
     for side in ax.spines.values():
         side.set_visible(False)
+
+
+def screen(results: Results) -> list[Block]:
+    """Rank the experiments that might be done next."""
+    return information_blocks(results.candidates or (), results.study.space)
+
+
+SCREEN: Screen[Results] = Screen("next", "The next experiment", screen)

@@ -1,13 +1,15 @@
 """The report of one study: its screens, in the order a reviewer asks.
 
 Every number comes from a record; this file chooses what is said, in which order and under which title. A
-screen that has nothing to show is left out. To add one, write a function from results to blocks and give it
-a row in `SCREENS`.
+screen that has nothing to show is left out. A stage with a screen of its own has it in the module of its name here,
+as ``SCREEN``; these stand behind the prediction, in the order of the stages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +31,6 @@ from tamis.report.blocks import (
     grid,
     write_page,
 )
-from tamis.report.next import information_blocks
 from tamis.report.parts import part_blocks
 from tamis.report.posterior import sampler_blocks
 from tamis.report.prediction import (
@@ -69,7 +70,15 @@ _MODES = 4  # of an error, whose sizes are listed
 def write_report(results: Results, path: Path) -> None:
     """Write a study's report to one HTML file, with ``figures/`` and ``tables/`` beside it."""
     study = results.study
-    write_page(path, SCREENS, results, title=study.title, subtitle=f"{study.file} · {study.simulator.name}")
+    screens = (*FIRST, *stage_screens(study.hashes), *LAST)
+    write_page(path, screens, results, title=study.title, subtitle=f"{study.file} · {study.simulator.name}")
+
+
+def stage_screens(stages: Iterable[str]) -> list[Screen[Results]]:
+    """Return the screens of the stages that have one of their own."""
+    modules = [f"tamis.report.{stage}" for stage in stages]
+    there = [import_module(module) for module in modules if find_spec(module)]
+    return [module.SCREEN for module in there if hasattr(module, "SCREEN")]
 
 
 def verdict(results: Results) -> list[Block]:
@@ -315,11 +324,6 @@ def sampler(results: Results) -> list[Block]:
     return sampler_blocks(results.posterior) if results.posterior is not None else []
 
 
-def candidates(results: Results) -> list[Block]:
-    """Rank the experiments that might be done next."""
-    return information_blocks(results.candidates or (), results.study.space)
-
-
 def prediction(results: Results) -> list[Block]:
     """Draw held-out tests, new conditions with parameter and total uncertainty apart, and propagated numbers."""
     blocks: list[Block] = []
@@ -388,7 +392,7 @@ def _flatten(mapping: Mapping[str, Any], prefix: str = "") -> list[tuple[str, st
     return rows
 
 
-SCREENS: tuple[Screen[Results], ...] = (
+FIRST: tuple[Screen[Results], ...] = (
     Screen("verdict", "Verdict", verdict),
     Screen("data", "Data and model", data_and_model),
     Screen("parts", "Parts of the data", parts),
@@ -396,7 +400,8 @@ SCREENS: tuple[Screen[Results], ...] = (
     Screen("surrogate", "Surrogate", surrogate),
     Screen("sampler", "Sampler", sampler),
     Screen("prediction", "Prediction", prediction),
-    Screen("next", "The next experiment", candidates),
+)
+LAST: tuple[Screen[Results], ...] = (
     Screen("runs", "Runs", runs),
     Screen("provenance", "Provenance", provenance),
 )

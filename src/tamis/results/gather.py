@@ -126,7 +126,8 @@ def _gathered(
     told = design, by_sampler, by_others, emulations, posterior, found["panels"], found["propagations"], heard
     worry = tuple(worries(*told, record.model_space.names, remedy))
     said = verdict(emulations, posterior, found["panels"], worry)
-    return Results(record, folder, worry, said, manifest, design, by_sampler, posterior, emulations, **found)
+    mine = design, by_sampler, posterior, emulations
+    return Results(record, folder, worry, said, manifest, *mine, **found, fresh=frozenset(fresh))
 
 
 def load_emulations(folder: Path, record: StudyRecord) -> tuple[Emulation, ...]:

@@ -242,6 +242,11 @@ class Results:
     propagations: tuple[Propagation, ...] | None = _of("propagation", Propagation)
     candidates: tuple[Candidate, ...] | None = _of("next", Candidate)
     parts: tuple[Results, ...] = ()  # of a split study, one for each part of its data
+    fresh: frozenset[str] = frozenset()  # stages whose artifacts are up to date
+
+    def records(self, stage: str, kind: type[Record]) -> tuple[Record, ...] | None:
+        """Read the records that a stage saved; None where it has not run or is out of date."""
+        return load_records(self.folder / f"{stage}.npz", kind) if stage in self.fresh else None
 
 
 @dataclass(frozen=True)

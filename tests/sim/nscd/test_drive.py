@@ -9,9 +9,9 @@ import pytest
 
 from tamis.errors import StudyError, TamisWarning
 from tamis.sim.common.shapes import Box, Capsule, Convex, Cylinder, HalfSpace, Ring, Sphere
-from tamis.sim.nscd import cases
 from tamis.sim.nscd.drive import run
 from tamis.sim.nscd.scene import Body, Law, Motion, Part, Scene, about
+from tamis.sim.nscd.scenes import basic, rockfall
 
 CUBE = Part(Box((0.2, 0.2, 0.2)))
 
@@ -29,15 +29,15 @@ def two(apart, **options):
 
 
 def test_the_same_bytes_in_any_order_and_any_process():
-    scene = cases.Wall().scene()
+    scene = rockfall.Wall().scene()
     first = run(scene, 0.03, tol=1e-6).digest
     shuffled = list(scene.bodies)
     np.random.default_rng(3).shuffle(shuffled)
     assert run(scene, 0.03, tol=1e-6).digest == first
     assert run(Scene(shuffled, scene.laws, scene.gravity), 0.03, tol=1e-6).digest == first
     code = (
-        "from tamis.sim.nscd import cases\nfrom tamis.sim.nscd.drive import run\n"
-        "print(run(cases.Wall().scene(), 0.03, tol=1e-6).digest)"
+        "from tamis.sim.nscd.scenes import rockfall\nfrom tamis.sim.nscd.drive import run\n"
+        "print(run(rockfall.Wall().scene(), 0.03, tol=1e-6).digest)"
     )
     other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert other.stdout.strip() == first
@@ -45,8 +45,8 @@ def test_the_same_bytes_in_any_order_and_any_process():
 
 def test_a_long_record_is_the_short_one_and_more():
     every, some = (
-        run(cases.Bounce(e=0.5).scene(), 0.505),
-        run(cases.Bounce(e=0.5).scene(), 0.505, record=0.01),
+        run(basic.Bounce(e=0.5).scene(), 0.505),
+        run(basic.Bounce(e=0.5).scene(), 0.505, record=0.01),
     )
     assert every.digest == some.digest
     np.testing.assert_allclose(some.times, [*np.arange(0, 0.505, 0.01), 0.505])
@@ -159,7 +159,7 @@ def test_what_is_driven_onto_what_is_fixed_leaves_the_rest_alone():
 
 
 def test_the_end_is_where_it_was_asked_for():
-    history = run(cases.Bounce(e=0.5).scene(), 0.1, h=0.007)
+    history = run(basic.Bounce(e=0.5).scene(), 0.1, h=0.007)
     assert history.times[-1] == pytest.approx(0.1, rel=1e-15) and len(history.times) == 16
 
 

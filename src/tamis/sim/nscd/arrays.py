@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tamis.sim.common.broad import Sweep
 from tamis.sim.common.geometry import Geometry, Manifolds, World
-from tamis.sim.nscd.bodyspace import Workspace
+from tamis.sim.contact.solve import Workspace
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

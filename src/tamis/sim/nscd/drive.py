@@ -14,9 +14,9 @@ from tamis.sim.common.broad import find_pairs
 from tamis.sim.common.collide import collide
 from tamis.sim.common.geometry import place
 from tamis.sim.common.quaternions import turned
+from tamis.sim.contact.solve import CONVERGED, solve_contacts
 from tamis.sim.nscd import kernels, layout
 from tamis.sim.nscd.arrays import Model, Record, Scratch, State
-from tamis.sim.nscd.bodyspace import CONVERGED, solve_contacts
 from tamis.sim.nscd.history import History
 from tamis.sim.nscd.scene import Scene
 from tamis.types import Array

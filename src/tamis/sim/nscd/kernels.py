@@ -40,7 +40,7 @@ booked as such.
 How the data are arranged
 -------------------------
 Velocities are six numbers a body: linear in space, angular in the principal axes, so the mass matrix is a diagonal.
-The solver sees them multiplied by its root (`tamis.sim.nscd.bodyspace`). Impulses are kept in space axes between
+The solver sees them multiplied by its root (`tamis.sim.contact.solve`). Impulses are kept in space axes between
 steps and found again by pair and feature: contacts are listed in the order of their pairs, so old and new ones are
 matched in one pass. `advance` takes many steps in one call and comes back early only if an array has become too
 small; the state is then that of the last complete step, and the caller makes room and calls again.
@@ -57,6 +57,7 @@ from tamis.sim.common.broad import find_pairs
 from tamis.sim.common.collide import collide
 from tamis.sim.common.geometry import Manifolds, place
 from tamis.sim.common.quaternions import matrix, spun, turned
+from tamis.sim.contact.solve import solve_contacts
 from tamis.sim.nscd.arrays import (
     Active,
     Bodies,
@@ -74,7 +75,6 @@ from tamis.sim.nscd.arrays import (
     State,
     Track,
 )
-from tamis.sim.nscd.bodyspace import solve_contacts
 
 DONE, MORE_PAIRS, MORE_CONTACTS, MORE_RECORDS, NOT_FINITE = range(5)
 GAMMA = 0.5

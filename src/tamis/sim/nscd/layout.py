@@ -23,7 +23,7 @@ from tamis.sim.common.shapes import (
     hull_of,
     reach_of,
 )
-from tamis.sim.nscd import bodyspace
+from tamis.sim.contact import solve
 from tamis.sim.nscd.arrays import (
     Active,
     Bodies,
@@ -226,7 +226,7 @@ def room(model: Model, pairs: int, contacts: int) -> Scratch:
             apart=np.zeros((contacts, 3)),
             r=np.zeros((contacts, 3)),
         ),
-        solver=bodyspace.workspace(responding, contacts),
+        solver=solve.workspace(responding, contacts),
     )
 
 

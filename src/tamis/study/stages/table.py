@@ -95,6 +95,10 @@ class Facts:
             self.hashes[stage] = digest(*STAGES[stage].depends(self))
         return self.hashes[stage]
 
+    def others(self, stage: str) -> list[str]:
+        """Return the hashes of all other stages."""
+        return [self[name] for name in STAGES if name != stage]
+
     def files(self, tables: Any) -> dict[str, str]:
         """Return the hashes of all files that tables name."""
         return named_files(self.raw, tables)
@@ -203,8 +207,8 @@ _TABLE = (
           lambda f: "propagate" in f.raw.tables, per_part=True, for_next=False),
     Stage("next", 8, lambda f: (f["posterior"], f["surrogate"], f.possible, f.files(f.possible)),
           lambda f: f.calibrated and bool(f.possible), per_part=True),
-    Stage("report", 9, lambda f: (f["sensitivity"], f["propagation"], f["next"], f.raw.text, f.raw.parents,
-          report_code()), lambda f: True, suffix=".html"),
+    Stage("report", 9, lambda f: (*f.others("report"), f.raw.text, f.raw.parents, report_code()), lambda f: True,
+          suffix=".html"),
 )
 # fmt: on
 STAGES: dict[str, Stage] = {stage.name: stage for stage in _TABLE}

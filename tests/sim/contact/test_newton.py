@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tamis.sim.common.blocklu import analyse, block_lu, factorise, solve
-from tamis.sim.nscd.bodyspace import workspace
-from tamis.sim.nscd.newton import assemble, imbalance, proximal_newton
-from tamis.sim.nscd.sweep import Contacts, begin, impose, prepare, relax, residual
-from tests.sim.nscd.bodies import residuals, wall
+from tamis.sim.contact.gauss_seidel import begin, prepare, relax
+from tamis.sim.contact.linear import analyse, block_lu, factorise, solve
+from tamis.sim.contact.newton import assemble, imbalance, proximal_newton
+from tamis.sim.contact.problem import Contacts, impose, residual
+from tamis.sim.contact.solve import workspace
+from tests.sim.contact.bodies import residuals, wall
 
 
 def random_system(m, pairs, seed):

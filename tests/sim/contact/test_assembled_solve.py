@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from scipy.sparse import bsr_matrix, csr_matrix
 
 from tamis.errors import StudyError, TamisWarning
-from tamis.sim.common.cone import solve_local
-from tamis.sim.nscd.assembled import residual
-from tamis.sim.nscd.solver import assemble, solve_problem, solve_scaled
-from tests.sim.nscd.problems import pile, residuals, tower, wall
+from tamis.sim.contact.assembled.gauss_seidel import residual
+from tamis.sim.contact.assembled.solve import assemble, solve_problem, solve_scaled
+from tamis.sim.contact.cone import solve_local
+from tests.sim.contact.problems import pile, residuals, tower, wall
 
 DATA = Path(__file__).parents[2] / "data" / "contact"
 PUBLISHED = sorted(path.stem for path in DATA.glob("*.npz"))

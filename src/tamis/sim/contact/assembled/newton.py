@@ -1,8 +1,8 @@
 """Newton's method with a proximal centre, in the impulses of an assembled problem.
 
-The path through the interior of the cones (``assembled_interior.py``) decides who carries, but where impulses are not
+The path through the interior of the cones (``interior_point.py``) decides who carries, but where impulses are not
 unique it comes to a standstill some digits early, and sweeps crawl from there. This is what supplies them: the method
-of ``newton.py``, with W instead of bodies. In scaled impulses, the centre ``x_c`` held::
+of bodies (``..newton``), with W instead of bodies. In scaled impulses, the centre ``x_c`` held::
 
     F(x) = x - P_K(x_c - c u^(x)) = 0,    u^ = W x + q + mu |u_T| e_N,    then x_c = x, and again
 
@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.jit import kernel
-from tamis.sim.common.cone import project, slope
-from tamis.sim.nscd.assembled import Problem, residual, velocities
-from tamis.sim.nscd.assembled_factor import Factor, Pattern, factorise, solve
-from tamis.sim.nscd.newton import INNER, LARGEST, SHARE, SMALLEST
+from tamis.sim.contact.assembled.gauss_seidel import Problem, residual, velocities
+from tamis.sim.contact.assembled.linear import Factor, Pattern, factorise, solve
+from tamis.sim.contact.cone import project, slope
+from tamis.sim.contact.newton import INNER, LARGEST, SHARE, SMALLEST
 
 Array = NDArray[np.float64]
 

@@ -1,7 +1,7 @@
 """Lorentz's cone and its Jordan algebra, for interior-point methods: scaling, step lengths, corrections.
 
-Two methods follow a path through the interior of the cones, in impulses (``assembled_interior.py``) and in the
-velocities of bodies (``path.py``). What they do at one contact is the same and is here: the scaling of Nesterov and
+Two methods follow a path through the interior of the cones, in impulses (``assembled``) and in the
+velocities of bodies (interior_point). What they do at one contact is the same and is here: the scaling of Nesterov and
 Todd ``Q_w y = x``, its square root, the longest step that stays inside, Mehrotra's second-order terms (Alizadeh &
 Goldfarb 2003, 10.1007/s10107-002-0339-5). Three numbers a contact, unrolled by hand: no array is made.
 """

@@ -42,10 +42,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.jit import inner, kernel
-from tamis.sim.common.cone import project
-from tamis.sim.nscd.assembled import Problem, residual, velocities
-from tamis.sim.nscd.assembled_factor import Factor, Pattern, factorise, solve
-from tamis.sim.nscd.interior import (
+from tamis.sim.contact.assembled.gauss_seidel import Problem, residual, velocities
+from tamis.sim.contact.assembled.linear import Factor, Pattern, factorise, solve
+from tamis.sim.contact.cone import project
+from tamis.sim.contact.lorentz import (
     EARLY,
     LEAST_FRICTION,
     PATIENCE,

@@ -1,7 +1,7 @@
 """Newton's method, and the path where it comes to nothing: for as many bodies as can be factorised.
 
 Newton's method (``newton.py``) uses the warm start and mostly ends within thirty iterations. Where it has not ended by
-then it rarely does, and the path (``path.py``), which begins from nothing, takes over; it decides who carries, and
+then it rarely does, and the path (interior_point), which begins from nothing, takes over; it decides who carries, and
 Newton's method supplies the last digits. On the 181 hardest of 700 steps of the struck wall this takes two thirds of
 the time of Newton's method alone; wedged grains (``patches.py``) often yield to the path only. It is taken
 once: from the same problem it would end in the same place.
@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.jit import kernel
-from tamis.sim.common.blocklu import BlockLU
-from tamis.sim.nscd.newton import FIRST, Trial, proximal_newton
-from tamis.sim.nscd.path import Path, follow
-from tamis.sim.nscd.sweep import Contacts, copy, impose
+from tamis.sim.contact.interior_point import Path, follow
+from tamis.sim.contact.linear import BlockLU
+from tamis.sim.contact.newton import FIRST, Trial, proximal_newton
+from tamis.sim.contact.problem import Contacts, copy, impose
 
 Array = NDArray[np.float64]
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tamis.sim.nscd import mixing
-from tamis.sim.nscd.assembled import relax, residual, velocities
-from tamis.sim.nscd.assembled_factor import Factor, factorise, solve
-from tamis.sim.nscd.assembled_interior import follow_path
-from tamis.sim.nscd.assembled_newton import fill, imbalance, polish
-from tamis.sim.nscd.interior import Interior
-from tamis.sim.nscd.solver import STIFF, _Path, assemble
-from tests.sim.nscd.test_solver import read
+from tamis.sim.contact.assembled import mixing
+from tamis.sim.contact.assembled.gauss_seidel import relax, residual, velocities
+from tamis.sim.contact.assembled.interior_point import follow_path
+from tamis.sim.contact.assembled.linear import Factor, factorise, solve
+from tamis.sim.contact.assembled.newton import fill, imbalance, polish
+from tamis.sim.contact.assembled.solve import STIFF, _Path, assemble
+from tamis.sim.contact.lorentz import Interior
+from tests.sim.contact.test_assembled_solve import read
 
 TOL = 1e-6
 

@@ -5,21 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tamis.sim.nscd.bodyspace import workspace
-from tamis.sim.nscd.sweep import (
-    DEPTH,
-    LONGEST,
-    Contacts,
-    begin,
-    impose,
-    prepare,
-    relax,
-    residual,
-    sweep,
-    wake,
-    wake_near,
-)
-from tests.sim.nscd.bodies import residuals, stack
+from tamis.sim.contact.gauss_seidel import DEPTH, LONGEST, begin, prepare, relax, sweep, wake, wake_near
+from tamis.sim.contact.problem import Contacts, impose, residual
+from tamis.sim.contact.solve import workspace
+from tests.sim.contact.bodies import residuals, stack
 
 
 @pytest.fixture

@@ -2,11 +2,11 @@
 
 Four methods behind one door
 ----------------------------
-*Sweeps* (``sweep.py``) cost 0.06 us a contact, never fail outright, and a warm start mostly leaves them little
+*Sweeps* (``gauss_seidel.py``) cost 0.06 us a contact, never fail outright, and a warm start mostly leaves them little
 to do. But an error that spans many bodies, a wall that leans or a heavy block on light ones, goes down by a few
 per cent a sweep, and where the impulses are not unique a sweep hardly moves them. *Newton's method*
 (``newton.py``) does not see that difficulty, and costs about ten sweeps an iteration where the bodies are few
-enough to factorise their coupling; where it wanders, the *path* through the interior of the cones (``path.py``) does
+enough to factorise their coupling; where it wanders, the *path* through the interior of the cones (interior_point) does
 not. ``direct.py`` puts the two together.
 
 So every call begins with sweeps, at least one even if the warm start is good enough already, and if that one
@@ -36,27 +36,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.jit import inner, kernel
-from tamis.sim.common.blocklu import BlockLU, analyse, block_lu
-from tamis.sim.nscd.direct import solve_direct
-from tamis.sim.nscd.newton import Trial, proximal_newton, trial_arrays
-from tamis.sim.nscd.patches import CORE, LARGE, Patch, mend, patch_arrays
-from tamis.sim.nscd.path import Path, path_arrays
-from tamis.sim.nscd.sweep import (
-    Contacts,
+from tamis.sim.contact.direct import solve_direct
+from tamis.sim.contact.gauss_seidel import (
     Last,
     Local,
     begin,
     confine,
-    copy,
-    impose,
     local_arrays,
     prepare,
     relax,
-    residual,
-    scale_of,
     wake,
     wake_near,
 )
+from tamis.sim.contact.interior_point import Path, path_arrays
+from tamis.sim.contact.linear import BlockLU, analyse, block_lu
+from tamis.sim.contact.newton import Trial, proximal_newton, trial_arrays
+from tamis.sim.contact.patches import CORE, LARGE, Patch, mend, patch_arrays
+from tamis.sim.contact.problem import Contacts, copy, impose, residual, scale_of
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]

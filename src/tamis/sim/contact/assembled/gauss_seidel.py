@@ -9,7 +9,7 @@ symmetric: an implicit gyroscopic term makes it slightly not so, and a solver th
 at that level.
 
 Two residuals of the natural map ``r - P_K(r - rho u^)``, ``u^ = u + mu |u_T| e_N``: the dimensionless one per
-contact (``rho = 1/w``, relative to the largest free velocity or impulse, as in ``sweep.py``), and the norm over
+contact (``rho = 1/w``, relative to the largest free velocity or impulse, as in the one of bodies), and the norm over
 all contacts with ``rho = 1`` relative to ``max(|q|, |u|, |r|)`` which the published comparisons use (Acary,
 Bremond & Huber 2018, 10.1007/978-3-319-75972-2_10). The larger of the two counts, and neither is taken to be below
 the round-off of the impulses: where a problem has no solution they grow until the velocities are lost in them.
@@ -35,9 +35,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.jit import inner, kernel
-from tamis.sim.common.cone import natural, solve_local
-from tamis.sim.nscd.mixing import Mixing, begin, combine
-from tamis.sim.nscd.sweep import LOAD
+from tamis.sim.contact.assembled.mixing import Mixing, begin, combine
+from tamis.sim.contact.cone import natural, solve_local
+from tamis.sim.contact.problem import LOAD
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]

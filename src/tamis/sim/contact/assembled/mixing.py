@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.jit import inner
-from tamis.sim.common.cone import project
+from tamis.sim.contact.cone import project
 
 Array = NDArray[np.float64]
 DEPTH = 3

@@ -2,7 +2,7 @@
 
 Where Newton's method (``newton.py``) wanders between sets of open, sticking and slipping contacts, a path through
 the interior of the cones keeps all of them alive until the end. Where that path comes from, and why the derivative
-of the sliding term is kept, is told in ``assembled_interior.py``: there the unknowns are impulses and the matrix is
+of the sliding term is kept, is told in ``assembled``: there the unknowns are impulses and the matrix is
 ``E W + Q^-1``, a block row a contact. With ``W = G G^T`` the same step can be taken in the velocities (Sherman,
 Morrison & Woodbury)::
 
@@ -27,8 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.jit import inner, kernel
-from tamis.sim.common.blocklu import BlockLU, factorise, solve
-from tamis.sim.nscd.interior import (
+from tamis.sim.contact.linear import BlockLU, factorise, solve
+from tamis.sim.contact.lorentz import (
     EARLY,
     LEAST_FRICTION,
     Interior,
@@ -37,8 +37,8 @@ from tamis.sim.nscd.interior import (
     quadratic,
     scale_points,
 )
-from tamis.sim.nscd.newton import Trial, add_contact
-from tamis.sim.nscd.sweep import Contacts, copy, impose, push, residual, velocity
+from tamis.sim.contact.newton import Trial, add_contact
+from tamis.sim.contact.problem import Contacts, copy, impose, push, residual, velocity
 
 Array = NDArray[np.float64]
 STANDSTILL = 8  # steps without progress

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from tamis.sim.common.cone import natural, project, solve_local
+from tamis.sim.contact.cone import natural, project, solve_local
 
 
 def test_sticking_sliding_and_opening_are_known_by_hand() -> None:

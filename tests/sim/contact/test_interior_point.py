@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tamis.sim.common.blocklu import analyse, factorise, solve
-from tamis.sim.nscd.bodyspace import CONVERGED, workspace
-from tamis.sim.nscd.direct import TRY, solve_direct
-from tamis.sim.nscd.interior import quadratic, scale_points
-from tamis.sim.nscd.path import fill, follow, lorentz
-from tamis.sim.nscd.sweep import Contacts, prepare
-from tests.sim.nscd.bodies import dense, residuals, solved, stack, wall
+from tamis.sim.contact.direct import TRY, solve_direct
+from tamis.sim.contact.gauss_seidel import prepare
+from tamis.sim.contact.interior_point import fill, follow, lorentz
+from tamis.sim.contact.linear import analyse, factorise, solve
+from tamis.sim.contact.lorentz import quadratic, scale_points
+from tamis.sim.contact.problem import Contacts
+from tamis.sim.contact.solve import CONVERGED, workspace
+from tests.sim.contact.bodies import dense, residuals, solved, stack, wall
 
 
 def ready(problem):

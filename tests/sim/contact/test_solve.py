@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from tamis.sim.nscd.bodyspace import CAPPED, CONVERGED, MAX_BODIES, NOT_FINITE, solve_contacts, workspace
-from tests.sim.nscd.bodies import G0, boxes, corners, dense, residuals, solved, stack, wall
+from tamis.sim.contact.solve import CAPPED, CONVERGED, MAX_BODIES, NOT_FINITE, solve_contacts, workspace
+from tests.sim.contact.bodies import G0, boxes, corners, dense, residuals, solved, stack, wall
 
 H = 1e-3
 

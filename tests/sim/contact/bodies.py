@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tamis.sim.nscd.bodyspace import Workspace, solve_contacts, workspace
-from tamis.sim.nscd.sweep import LOAD, STILL
+from tamis.sim.contact.gauss_seidel import STILL
+from tamis.sim.contact.problem import LOAD
+from tamis.sim.contact.solve import Workspace, solve_contacts, workspace
 
 G0 = 9.81
 

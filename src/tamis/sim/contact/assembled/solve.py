@@ -1,8 +1,8 @@
 """The door for assembled frictional contact problems.
 
-No single method solves them all in good time. Sweeps with mixing (`assembled`) settle most problems in 20 to 100
-sweeps and never need help with bad scaling; the path through the interior of the cones (`assembled_interior`) settles
-the hyperstatic ones on which sweeps crawl, and Newton's method (`assembled_newton`) supplies the last digits where the
+No single method solves them all in good time. Sweeps with mixing (`gauss_seidel`) settle most problems in 20 to 100
+sweeps and never need help with bad scaling; the path through the interior of the cones (`interior_point`) settles
+the hyperstatic ones on which sweeps crawl, and Newton's method (`newton`) supplies the last digits where the
 path stands still. So sweeps begin, in bouts; after each bout their own rate predicts what is left to do. Where that is
 more than the path would cost, counted in products of blocks from the elimination order, the path is followed and
 sweeps go on from where it ends.
@@ -24,13 +24,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tamis.errors import StudyError, TamisWarning
-from tamis.sim.nscd import mixing
-from tamis.sim.nscd.assembled import Problem, fill_blocks, invert_all, relax
-from tamis.sim.nscd.assembled_factor import Factor, Pattern, eliminate, locate
-from tamis.sim.nscd.assembled_interior import follow_path
-from tamis.sim.nscd.assembled_newton import polish
-from tamis.sim.nscd.interior import Interior
-from tamis.sim.nscd.newton import FIRST
+from tamis.sim.contact.assembled import mixing
+from tamis.sim.contact.assembled.gauss_seidel import Problem, fill_blocks, invert_all, relax
+from tamis.sim.contact.assembled.interior_point import follow_path
+from tamis.sim.contact.assembled.linear import Factor, Pattern, eliminate, locate
+from tamis.sim.contact.assembled.newton import polish
+from tamis.sim.contact.lorentz import Interior
+from tamis.sim.contact.newton import FIRST
 
 Array = NDArray[np.float64]
 

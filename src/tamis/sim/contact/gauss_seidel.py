@@ -3,7 +3,7 @@
 Why no Delassus matrix
 ----------------------
 The step's problem is ``u = W r + q`` with ``W = G G^T`` and Coulomb's law at each contact (see
-``sim/common/cone.py``). Row i of W couples a contact with all contacts of its two bodies, twenty 3x3 blocks
+``cone.py``). Row i of W couples a contact with all contacts of its two bodies, twenty 3x3 blocks
 in a wall; the same row through the velocities of the two bodies is one 3x12 block and its transpose. Nothing
 is assembled, and a visit reads 36 numbers that lie side by side. The method itself is that of Jourdan, Alart &
 Jean (1998, 10.1016/S0045-7825(97)00137-0): each visit solves its contact, the others held. Slip is solved to a
@@ -28,18 +28,6 @@ sweep, then of two, up to eight, until a visit finds something to do: a fifth to
 counters hold a whole sweep to the *surroundings* of the contacts that are not settled, two bodies deep. Errors in a
 heap are mostly of that size, and momentum works them off there for a tenth of the price; what they push outwards is
 little, and falls to a few sweeps over all contacts.
-
-Residual
---------
-Impulses are made comparable with velocities by the local effective mass, ``w_i = trace(W_ii) / 3``::
-
-    e_i = | w_i r_i - P_K(w_i r_i - u_i - mu |u_T,i| e_N) | / s,    s = max_j (|u_free,j|, w_j |r_j|)
-
-It has no unit, does not change when the scene is scaled, and sees a light body beside a heavy one. The impulses
-belong into the scale: under a heap of grains they are many times what the free velocities of one step suggest, and
-an error is small where it is small beside them. But only up to 30 times: a body pressed between two walls that move
-has no solution, its impulses grow without end, and that must not pass for one. And not below a millionth of the
-velocities of the points that touch: two bodies that fly on together have no relative velocity but round-off.
 """
 
 from __future__ import annotations
@@ -51,7 +39,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.jit import inner, kernel
-from tamis.sim.common.cone import natural, project, solve_local
+from tamis.sim.contact.cone import project, solve_local
+from tamis.sim.contact.problem import Contacts, copy, velocity
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -60,21 +49,10 @@ MOMENTUM = 0.9  # largest share of the last change that is added to the next sta
 RESTART = 1.1  # growth of the changes at which it is dropped
 NEAR = 4  # steps to a root that is near
 STILL = 1e-6  # share of the velocities in space below which relative ones are round-off
-LOAD = 30.0  # how many times the free velocities the impulses may count in the scale
 LONGEST = 8  # sweeps that a contact waits
 DEPTH = 2  # bodies between an unsettled contact and the end of its surroundings
 AWAY = 1 << 40  # sweeps that a contact outside them waits: until it is woken
 CLOSE = 1e-3  # share by which the cone may be missed before the impulse is scaled back to it
-
-
-class Contacts(NamedTuple):
-    """The active contacts of a step: ``u_i = G_i (w_a, w_b) + bias_i``, normal first, friction ``mu_i``."""
-
-    a: Indices
-    b: Indices
-    G: Array  # (contacts, 3, 12)
-    bias: Array  # (contacts, 3)
-    mu: Array
 
 
 class Local(NamedTuple):
@@ -99,48 +77,6 @@ class Last(NamedTuple):
     w: Array  # (bodies, 6)
     r: Array  # (contacts, 3)
     pace: Array  # (2,): Nesterov's number, and the sum of squares of the last changes
-
-
-@inner
-def copy(source: Array, target: Array) -> None:
-    """Copy as many rows as the smaller array has; compiles ten times faster than an assignment of slices."""
-    for i in range(min(source.shape[0], target.shape[0])):
-        for j in range(source.shape[1]):
-            target[i, j] = source[i, j]
-
-
-@inner
-def velocity(i: int, contacts: Contacts, w: Array) -> tuple[float, float, float]:
-    """Return the relative velocity (N, T1, T2) at contact ``i``."""
-    G, bias = contacts.G, contacts.bias
-    u0, u1, u2 = bias[i, 0], bias[i, 1], bias[i, 2]
-    body = contacts.a[i]
-    if body >= 0:
-        for k in range(6):
-            u0 += G[i, 0, k] * w[body, k]
-            u1 += G[i, 1, k] * w[body, k]
-            u2 += G[i, 2, k] * w[body, k]
-    body = contacts.b[i]
-    if body >= 0:
-        for k in range(6):
-            u0 += G[i, 0, 6 + k] * w[body, k]
-            u1 += G[i, 1, 6 + k] * w[body, k]
-            u2 += G[i, 2, 6 + k] * w[body, k]
-    return u0, u1, u2
-
-
-@inner
-def push(i: int, contacts: Contacts, w: Array, d0: float, d1: float, d2: float) -> None:
-    """Add the impulse ``d`` at contact ``i`` to the velocities of its bodies."""
-    G = contacts.G
-    body = contacts.a[i]
-    if body >= 0:
-        for k in range(6):
-            w[body, k] += G[i, 0, k] * d0 + G[i, 1, k] * d1 + G[i, 2, k] * d2
-    body = contacts.b[i]
-    if body >= 0:
-        for k in range(6):
-            w[body, k] += G[i, 0, 6 + k] * d0 + G[i, 1, 6 + k] * d1 + G[i, 2, 6 + k] * d2
 
 
 @kernel
@@ -200,7 +136,7 @@ def slide(
 ) -> tuple[float, float, float, float]:
     """Solve a contact that slips, from its last slip number; return the impulse and the number, -1 if it is not near.
 
-    The root of ``mu r_N = |r_T|`` in lambda (see ``sim/common/cone.py``) moves little from sweep to sweep, so a step
+    The root of ``mu r_N = |r_T|`` in lambda (see ``cone.py``) moves little from sweep to sweep, so a step
     or two of Newton's method find it. ``free`` is the normal impulse without friction, ``b`` the slip then.
     """
     for _ in range(NEAR if slip > 0.0 else 0):
@@ -392,37 +328,3 @@ def confine(contacts: Contacts, r: Array) -> None:
     """Put the impulses back into their cones, which momentum has made some leave that wait."""
     for i in range(contacts.a.size):
         r[i, 0], r[i, 1], r[i, 2] = project(r[i, 0], r[i, 1], r[i, 2], contacts.mu[i])
-
-
-@kernel
-def impose(contacts: Contacts, r: Array, free: Array, w: Array) -> None:
-    """Set ``w = w_free + G^T r``."""
-    copy(free, w)
-    for i in range(contacts.a.size):
-        push(i, contacts, w, r[i, 0], r[i, 1], r[i, 2])
-
-
-@kernel
-def scale_of(speed: float, r: Array, weight: Array) -> float:
-    """Return the scale ``s`` of residuals: the largest free velocity or impulse, the latter as a velocity."""
-    load = 0.0
-    for i in range(r.shape[0]):
-        c = weight[i]
-        load = max(load, c * c * (r[i, 0] * r[i, 0] + r[i, 1] * r[i, 1] + r[i, 2] * r[i, 2]))
-    return max(speed, min(math.sqrt(load), LOAD * speed))
-
-
-@kernel
-def residual(contacts: Contacts, w: Array, r: Array, weight: Array, errors: Array) -> tuple[float, int]:
-    """Fill the residuals, as velocities; return the largest (not a number if any is not) and its contact."""
-    largest, worst = 0.0, 0
-    for i in range(contacts.a.size):
-        u0, u1, u2 = velocity(i, contacts, w)
-        c = weight[i]
-        e = natural(u0, u1, u2, c * r[i, 0], c * r[i, 1], c * r[i, 2], contacts.mu[i], 1.0)
-        errors[i] = e
-        if not e <= largest:
-            largest, worst = e, i
-            if math.isnan(e):
-                break
-    return largest, worst

@@ -36,9 +36,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.jit import inner, kernel
-from tamis.sim.common.blocklu import BlockLU, factorise, solve
-from tamis.sim.common.cone import project, slope
-from tamis.sim.nscd.sweep import Contacts, copy, impose, push, residual, velocity
+from tamis.sim.contact.cone import project, slope
+from tamis.sim.contact.linear import BlockLU, factorise, solve
+from tamis.sim.contact.problem import Contacts, copy, impose, push, residual, velocity
 
 Array = NDArray[np.float64]
 

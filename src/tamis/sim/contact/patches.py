@@ -20,11 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.jit import inner, kernel
-from tamis.sim.common.blocklu import BlockLU, analyse, block_lu
-from tamis.sim.nscd.direct import solve_direct
-from tamis.sim.nscd.newton import Trial, trial_arrays
-from tamis.sim.nscd.path import Path, path_arrays
-from tamis.sim.nscd.sweep import Contacts, Local, push
+from tamis.sim.contact.direct import solve_direct
+from tamis.sim.contact.gauss_seidel import Local
+from tamis.sim.contact.interior_point import Path, path_arrays
+from tamis.sim.contact.linear import BlockLU, analyse, block_lu
+from tamis.sim.contact.newton import Trial, trial_arrays
+from tamis.sim.contact.problem import Contacts, push
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tamis.sim.nscd.bodyspace import CONVERGED, MAX_BODIES, MAX_ITERATIONS, workspace
-from tamis.sim.nscd.patches import CORE, find_patches, mend
-from tamis.sim.nscd.sweep import Contacts, begin, impose, prepare, relax, residual, scale_of
-from tests.sim.nscd.bodies import Problem, residuals, solved, stack
+from tamis.sim.contact.gauss_seidel import begin, prepare, relax
+from tamis.sim.contact.patches import CORE, find_patches, mend
+from tamis.sim.contact.problem import Contacts, impose, residual, scale_of
+from tamis.sim.contact.solve import CONVERGED, MAX_BODIES, MAX_ITERATIONS, workspace
+from tests.sim.contact.bodies import Problem, residuals, solved, stack
 
 CIRCLING = Path(__file__).parents[2] / "data" / "heap" / "circling.npz"
 

@@ -1,0 +1,1 @@
+"""Frictional contact problems and their solvers: a library, without simulators, for families that have contacts."""
