@@ -69,6 +69,7 @@ _WHERE = {
     "tamis.surrogates.multifidelity": ("MultiFidelity", "fit_multifidelity"),
     "tamis.surrogates.reduced": ("Reduced", "fit_reduced"),
     "tamis.surrogates.enrich": ("enrich",),
+    "tamis.surrogates.joined": ("share_errors",),
     "tamis.surrogates.contract": ("check_surrogate",),
     "tamis.inference.likelihood": ("Emulated", "Likelihood"),
     "tamis.inference.posterior": ("Posterior",),

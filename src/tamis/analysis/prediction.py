@@ -2,8 +2,8 @@
 
 Two bands are kept apart throughout: the parameters' (spread of the model's answers over posterior draws) and
 the total, which adds the error model. Where a surrogate answers, one draw of its error is part of each answer,
-so both bands hold it. Mean and variance follow Hadjidoukas et al. 2014
-(10.1016/j.cma.2014.07.017), eq 14-15: the total variance is the mean of the error's variance plus the
+so both bands hold it; errors that numbers share are one draw for all of them. Mean and variance follow Hadjidoukas
+et al. 2014 (10.1016/j.cma.2014.07.017), eq 14-15: the total variance is the mean of the error's variance plus the
 variance of the answers. An error model with a mean of its own shifts the answers, in the total only.
 
 Given the parameters the total is Gaussian, so its distribution is a mixture of one Gaussian a draw (eq 11-12).
@@ -20,7 +20,7 @@ from scipy.special import ndtr
 
 from tamis.errors import SimulationError
 from tamis.experiment import Experiment
-from tamis.inference.likelihood import Forward, answers, part_of, with_error
+from tamis.inference.likelihood import Forward, Likelihood, answers, common_errors, part_of, with_error
 from tamis.inference.posterior import Posterior
 from tamis.space import Space
 from tamis.types import Array, Gauss, Generator
@@ -120,7 +120,7 @@ def predict(
     """Predict one experiment from n draws of a posterior, or of a prior."""
     space, x = _draws(source, n, rng)
     model = forward(x[:, [space.index(name) for name in forward.reads]])
-    return _predictive(space, x, [experiment], [model], rng)
+    return _predictive(space, x, [(experiment, forward)], [model], rng)
 
 
 def predict_series(
@@ -130,14 +130,19 @@ def predict_series(
     n: int,
     rng: Generator,
     draws: Array | None = None,
+    given: Likelihood | None = None,
 ) -> Predictive:
     """Predict several conditions with the same draws, in one batch.
 
-    The numbers of all experiments side by side.
+    The numbers of all experiments side by side. Data of the likelihood that is ``given`` tell of errors of a surrogate
+    that they share with them.
     """
     space, x = _draws(source, n, rng) if draws is None else (_space(source), draws)
-    models = answers(space, [forward for _, forward in terms], x)
-    return _predictive(space, x, [experiment for experiment, _ in terms], models, rng)
+    forwards = [forward for _, forward in terms]
+    models = answers(space, forwards, x)
+    if given is not None:
+        models = given.informed(x, forwards, models, space)
+    return _predictive(space, x, terms, models, rng)
 
 
 def _space(source: Posterior | Space) -> Space:
@@ -149,16 +154,22 @@ def _draws(source: Posterior | Space, n: int, rng: Generator) -> tuple[Space, Ar
 
 
 def _predictive(
-    space: Space, x: Array, experiments: Sequence[Experiment], models: Sequence[Gauss], rng: Generator
+    space: Space,
+    x: Array,
+    terms: Sequence[tuple[Experiment, Forward]],
+    models: Sequence[Gauss],
+    rng: Generator,
 ) -> Predictive:
+    experiments = [experiment for experiment, _ in terms]
     good = np.all([np.isfinite(model.mean).all(axis=1) for model in models], axis=0)
     if not good.any():
         raise SimulationError(f"{experiments[0].name}: the simulator failed at all {len(x)} draws")
     theta = {name: x[good, i] for i, name in enumerate(space.names)}
     told, errors, variances, biases = [], [], [], []
-    for experiment, model in zip(experiments, models, strict=True):
+    common = common_errors([forward for _, forward in terms], models, rng)
+    for experiment, model, shared in zip(experiments, models, common, strict=True):
         for observation, part in zip(experiment.observations, experiment.parts(), strict=True):
-            mean = with_error(part_of(model, part), rng)[good]
+            mean = with_error(part_of(model, part), rng, shared)[good]
             told.append(mean)
             errors.append(observation.noise.draw(mean, theta, observation.coord, rng))
             variances.append(observation.noise.error_variance(mean, theta, observation.coord))

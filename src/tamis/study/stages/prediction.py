@@ -15,12 +15,12 @@ from tamis.analysis.prediction import Predictive, predict_series
 from tamis.errors import TamisError
 from tamis.experiment import Experiment, Observation
 from tamis.files import load_arrays
-from tamis.inference.likelihood import Forward
+from tamis.inference.likelihood import Forward, Likelihood
 from tamis.inference.posterior import Posterior
 from tamis.noise import Known, Sum
 from tamis.results.records import Panel, save_records
 from tamis.results.shapes import effective
-from tamis.study.context import Context, load_posterior, load_surrogate
+from tamis.study.context import Context, behind, load_posterior, load_surrogate
 from tamis.study.definition import Study
 from tamis.study.layout import layout
 from tamis.study.parts import IDLE, with_idle
@@ -41,6 +41,7 @@ def run(context: Context) -> None:
     designed = applies(study.raw, "observables")
     observed = load_arrays(study.results / "observables.npz") if designed else {}
     model = load_surrogate(study)
+    given = behind(study, model)
     panels = []
     index = 0
     for k, series in enumerate(study.series):
@@ -52,7 +53,8 @@ def run(context: Context) -> None:
             prior = [observed[f"{index + i}.y"] for i in range(len(series.experiments))]
             index += len(series.experiments)
         rng = context.rng("prediction", k)
-        panels += series_panels(study, series, posterior, prior, context.terms(series, model, vary=True), rng)
+        terms = context.terms(series, model, vary=True)
+        panels += series_panels(study, series, posterior, prior, terms, rng, given)
     context.progress(Event("prediction", len(study.series), len(study.series)))
     save_records(study.folder / "prediction.npz", panels)
 
@@ -80,10 +82,12 @@ def series_panels(
     prior: Sequence[Array],
     terms: Sequence[tuple[Experiment, Forward]],
     rng: Generator,
+    given: Likelihood | None = None,
 ) -> list[Panel]:
     """Predict one series and return a panel for each of its observations.
 
-    ``prior`` holds the design's observables, ``terms`` the model that answers for each experiment.
+    ``prior`` holds the design's observables, ``terms`` the model that answers for each experiment, ``given`` the data
+    that tell of errors of the surrogate.
     """
     quick = series.emulate or study.batched(series.experiments)
     n = series.draws or (QUICK if quick else SLOW)
@@ -97,7 +101,7 @@ def series_panels(
         worth = share * float(np.min(effective(posterior)))
         draws = posterior.flat[rng.choice(rows, size=min(n, len(rows)), replace=False)]
     source = study.space if posterior is None else posterior
-    predictive = predict_series(source, terms, n=n, rng=rng, draws=draws)
+    predictive = predict_series(source, terms, n=n, rng=rng, draws=draws, given=given)
     panels = []
     for j, block in enumerate(layout([series], study.simulator)):
         observation = series.experiments[0].observations[j]

@@ -72,7 +72,7 @@ def fit(study: Study, runs: Runs, rng: Generator, progress: Progress) -> Joined:
             model = _fitter(study, rng)(u, y)
         parts.append(Part(model, np.array(columns), rows))
     progress(Event("surrogate", len(groups), len(groups)))
-    return Joined(tuple(parts), *runs.y.shape)
+    return Joined(tuple(parts), *runs.y.shape).sharing(runs.u)
 
 
 def _fitter(study: Study, rng: Generator) -> Callable[[Array, Array], Surrogate]:
@@ -182,6 +182,7 @@ def _records(study: Study, runs: Runs, model: Joined, growth: Array) -> list[Emu
                 q2_points=model.score.q2[block.columns] if judged else np.full(len(block.x), np.nan),
                 growth=growth[:, i],
                 judged=judged,
+                shared=float(model.shared[block.columns].mean()),
             )
         )
     return answer
