@@ -44,6 +44,8 @@ _WHERE = {
         "at",
         "spectrum",
         "envelope",
+        "measure",
+        "response_spectrum",
     ),
     "tamis.noise": (
         "Known",
@@ -57,6 +59,7 @@ _WHERE = {
     ),
     "tamis.experiment": ("Observation", "Experiment"),
     "tamis.sheets": ("read_csv",),
+    "tamis.sim.common.records": ("Record", "read_record"),
     "tamis.runs.keys": ("run_key",),
     "tamis.runs.store": ("Run", "RunStore"),
     "tamis.runs.campaign": ("evaluate", "points", "observe"),

@@ -7,6 +7,10 @@ named by a hash of the code of its file and of every file that this one imports 
 version and this file. A changed line in any of them is another folder, so that a stale hit cannot happen; a comment, or
 a line in a file that the kernel does not import, changes nothing.
 
+A hash is that of files, and what is compiled is what was loaded: a file that is edited in a running session would
+have its old code kept under the hash of the new. So the code of each file is noted when it is loaded, and where one of
+those behind a kernel has changed since, the kernel is compiled for this process alone.
+
 No ``fastmath`` and no ``parallel``: both trade reproducibility for speed that a campaign already gets by
 running points side by side. Kernels release the interpreter lock, so a batch may be split over threads.
 
@@ -49,7 +53,7 @@ from numba.core import types as _types
 from numba.core.compiler_lock import global_compiler_lock
 from numba.extending import register_jitable
 
-from tamis.families import cache_folder, code_hash
+from tamis.families import cache_folder, closure, code_hash, own_code
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -61,10 +65,12 @@ _OPTIONS: Any = {
 _KEEP_SECONDS = 30 * 86400.0
 _OURS = re.compile(r"[\w.-]+-[0-9a-f]{16}")  # folders of compiled files
 _held: set[Path] = set()  # the caches that this process holds
+_loaded: dict[Path, str] = {}  # hash of the code of each compiled file, when it was loaded
 
 
 def kernel(function: F) -> F:
     """Compile a function over plain numbers and arrays, cached on disk under a hash of the code behind it."""
+    _note_loaded(function)
     compiled: Any = numba.njit(**_OPTIONS)(function)
     if not hasattr(compiled, "get_call_template"):  # compilation is switched off
         return function
@@ -109,7 +115,17 @@ def _alone(folder: Path) -> Iterator[None]:
 
 def inner(function: F) -> F:
     """Compile a function into the kernels that call it; called from Python it stays Python."""
+    _note_loaded(function)
     return register_jitable(**_OPTIONS)(function)
+
+
+def _note_loaded(function: Callable[..., Any]) -> None:
+    """Note the code of a file while it is being loaded."""
+    file = Path(function.__code__.co_filename)
+    code = own_code(file)
+    if _loaded.get(file, code) != code:  # loaded again, edited
+        _folder.cache_clear()
+    _loaded[file] = code
 
 
 def is_cold(family: Path) -> bool:
@@ -121,17 +137,17 @@ class _Locator(caching._CacheLocator):
     """Where the compiled form of a function is: told by the code behind it, not by its file's date or its line."""
 
     def __init__(self, file: str) -> None:
-        self._py_file = file
+        self._py_file, self._kept_in = file, _folder(Path(file))
 
     @classmethod
     def from_function(cls, py_func: Callable[..., Any], py_file: str) -> _Locator:
         return cls(py_file)
 
     def get_cache_path(self) -> str:
-        return str(_folder(Path(self._py_file)))
+        return str(self._kept_in)
 
     def get_source_stamp(self) -> str:
-        return _folder(Path(self._py_file)).name
+        return self._kept_in.name
 
     def get_disambiguator(self) -> str:
         return ""  # functions of one file have different names
@@ -151,6 +167,8 @@ def _folder(file: Path) -> Path:
     said = "".join([numba.__version__, code_hash(Path(__file__)), code_hash(file)])
     name = f"{file.parent.name}.{file.stem}-{hashlib.sha256(said.encode()).hexdigest()[:16]}"
     folder = _root() / name
+    if any(_loaded.get(other, code) != code for other, code in closure(file).items()):
+        folder = Path(tempfile.mkdtemp(prefix="tamis-")) / name
     try:
         folder.mkdir(exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()

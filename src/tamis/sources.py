@@ -65,8 +65,18 @@ def reached(path: Path, read: Callable[[Path, bytes], tuple[T, Imported]]) -> di
         found[source], names = read(source, source.read_bytes())
         for level, name in names:
             folders = [_above(source.parent, level)] if level else _roots(path.parent, source, name)
-            waiting += [near for folder in folders for near in _below(folder, name)]
+            waiting += [
+                near for folder in folders for near in _below(folder, name) if not _index(source, near)
+            ]
     return found
+
+
+def _index(source: Path, near: Path) -> bool:
+    """Say whether a file is a list of names for users; modules of tamis import them from where they stand.
+
+    A kernel would be compiled anew else whenever anything in its folder changes.
+    """
+    return near.name == "__init__.py" and all(file.is_relative_to(_PACKAGE) for file in (source, near))
 
 
 def parsed(source: Path, content: bytes) -> ast.Module | None:

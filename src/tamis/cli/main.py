@@ -118,7 +118,12 @@ def _parser() -> argparse.ArgumentParser:
     )
 
     sub = add("report", report, "Rebuild the HTML report alone, from the results there are.")
-    sub.add_argument("study", type=Path, metavar="STUDY")
+    sub.add_argument(
+        "study",
+        type=Path,
+        metavar="STUDY|RESULTS",
+        help="a study file, or a folder of results without its study",
+    )
 
     sub = add(
         "compare",
@@ -336,24 +341,42 @@ def gc(arguments: argparse.Namespace) -> int:
 
 
 def report(arguments: argparse.Namespace) -> int:
-    """Rebuild the report alone."""
+    """Rebuild the report alone; results are files, so that the model is needed only where the study file changed."""
     from tamis.cli.summary import shown
-    from tamis.study.build import build
-    from tamis.study.reader import read
-    from tamis.study.run import results
+    from tamis.results.gather import load_results
     from tamis.study.stages.report import write_report
-    from tamis.study.stages.table import up_to_date
 
-    raw = read(arguments.study)
-    stale = [stage for stage, current in up_to_date(raw, "next").items() if not current]
-    if stale:
-        raise StudyError(
-            f"{raw.path.name}: {stale[0]} is not up to date, or not as it was written; `tamis run` first"
-        )
-    found = results(build(raw))
+    if (arguments.study / "study.json").is_file():
+        found = load_results(arguments.study)
+    else:
+        from tamis.results.study import load_study
+        from tamis.study.reader import model_file, read
+        from tamis.study.stages.table import up_to_date
+
+        raw = read(arguments.study)
+        file = model_file(raw)
+        stale = [stage for stage, current in up_to_date(raw).items() if not current and stage != "report"]
+        if stale and (file is None or file.is_file()):
+            raise _stale(raw.path.name, stale[0])
+        record = load_study(raw.results)
+        if (record.text, record.parents) == (raw.text, raw.parents):
+            found = load_results(raw.results)
+        else:  # other labels or titles, of which the model knows the units
+            from tamis.study.build import build
+            from tamis.study.run import results
+
+            found = results(build(raw))
+    fresh = {"report"}.union(*(each.fresh for each in (found, *found.parts)))
+    missing = [stage for stage in found.study.hashes if stage not in fresh]
+    if missing:
+        raise _stale(found.study.file, missing[0])
     write_report(found)
     print(f"report: {shown(found.folder / 'report.html')}")
     return DONE
+
+
+def _stale(file: str, stage: str) -> StudyError:
+    return StudyError(f"{file}: {stage} is not up to date, or not as it was written; `tamis run` first")
 
 
 def compare(arguments: argparse.Namespace) -> int:

@@ -28,8 +28,8 @@ from tamis.runs.store import Run, RunStore, failure_groups, paths
 from tamis.simulation import explained
 from tamis.study.events import under_way
 from tamis.study.reader import Raw, read
-from tamis.study.stages.table import STAGES, Facts, stage_hashes, up_to_date
-from tamis.types import Array, Inputs, Outputs, Value
+from tamis.study.stages.table import STAGES, Facts, reasons, stage_hashes, up_to_date
+from tamis.types import Array, Inputs, Outputs, Value, silent
 
 if TYPE_CHECKING:
     from tamis.marginals import Marginal
@@ -46,11 +46,10 @@ _PATIENCE = 20.0  # seconds, for asking a simulator whether it keeps its contrac
 def print_plan(path: Path) -> int:
     """Validate a study, run one point, time it, and say what the whole will take."""
     from tamis.study.build import build
-    from tamis.study.run import completed
     from tamis.study.stages.design import design_inputs
 
     raw = read(path)
-    study = completed(build(raw))
+    study = _with_numbers(build(raw))
     say(f"{raw.path.name}: {study.title}")
     roles = [(p.name, p.unit, _role(study, p.name), *_range(p.prior)) for p in study.space.parameters]
     table(("parameter", "unit", "role", "5 % of prior", "95 %"), roles)
@@ -73,6 +72,18 @@ def print_plan(path: Path) -> int:
                 say(line)
     _print_states(raw)
     return 0
+
+
+def _with_numbers(study: Study) -> Study:
+    """Return the study with the numbers of its numerical experiments, run aside where they are not there yet."""
+    from tamis.study.build import filled
+    from tamis.study.context import Context
+    from tamis.study.stages.synthetic import numbers
+
+    if not study.open:
+        return study
+    with tempfile.TemporaryDirectory() as scratch, RunStore(Path(scratch)) as store:
+        return filled(study, numbers(Context(study, store, 1, silent, False, {})))
 
 
 def _print_stored(study: Study, keys: set[str]) -> None:
@@ -181,13 +192,14 @@ def _check_contract(study: Study, inputs: Inputs, seconds: float) -> None:
 
 
 def _print_states(raw: Raw) -> None:
-    states = up_to_date(raw)
+    states, why = up_to_date(raw), reasons(raw)
     seconds = read_manifest(raw.results).get("stages", {})
     rows = [
-        (s, "up to date" if good else "to do", seconds.get(s, {}).get("seconds"))
+        (s, "up to date" if good else "to do", seconds.get(s, {}).get("seconds"), why[s])
         for s, good in states.items()
     ]
-    table(("stage", "state", "seconds last time"), rows)
+    shown = 4 if any(why.values()) else 3
+    table(("stage", "state", "seconds last time", "because")[:shown], [row[:shown] for row in rows])
 
 
 def print_status(path: Path | None) -> int:

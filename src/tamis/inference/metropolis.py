@@ -39,6 +39,7 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
@@ -175,11 +176,10 @@ def metropolis(
     first = None if start is None else scores.from_unit(space.to_unit(start))
     tell = progress or silent
     plan = Plan(draws, extend * draws, groups, lambda kept: _enough(*_judged(_chains(space, kept), groups)))
-    fitted = _Fitted()
     state = loop.run(
         State,
-        lambda generator: init(target, (chains, space.dim), plan, first, generator),
-        lambda last, generator: step(last, target, plan, fitted, generator),
+        partial(init, target, (chains, space.dim), plan, first),
+        partial(step, target=target, plan=plan, fitted=_Fitted()),
         lambda last: len(last.trace) == last.until,
         rng=rng,
         tag=tag,
@@ -298,10 +298,11 @@ class _Fitted:
 
 def step(
     state: State,
+    rng: Generator,
+    *,
     target: scores.Target,
     plan: Plan,
     fitted: Callable[[State], mixture.Mixture],
-    rng: Generator,
 ) -> State:
     """Advance all chains by a block of steps, with proposals fitted to what was seen before it."""
     q = None

@@ -258,7 +258,8 @@ def search(state: State, target: LogDensity, fraction: float, rng: Generator) ->
     mode, width, climbs = state.mode, state.width, state.searched - scouting.LOOKS
     if climbs == 1:
         mode, width = scouting.starts(state.best, state.calls, n // 2)
-    mode, width, rare = scouting.advance(mode, width, target, n // 2, climbs <= scouting.CLIMBS, rng)
+    batch = scouting.draw(mode, width, n // 2, rng)
+    mode, width, rare = scouting.advance(mode, width, batch, target(batch.z), climbs <= scouting.CLIMBS)
     state = replace(state, mode=mode, width=width, calls=state.calls + n // 2)
     if state.searched < scouting.BATCHES:
         return state

@@ -21,7 +21,7 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import Formatter, MaxNLocator
+from matplotlib.ticker import Formatter, FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from tamis.types import Array
 
@@ -220,11 +220,39 @@ def folded(title: str, inches: float) -> str:
 def label_axis(axis: Axis, title: str, *, ticks: int = 5, room: float | None = None) -> None:
     """Title an axis whose limits are set, its power of ten taken from the ticks into the title."""
     low, high = sorted(axis.get_view_interval())
+    if axis.get_scale() == "log":
+        axis.set_major_locator(
+            LogLocator(subs=(1.0,) if high > 2000.0 * low else (1.0, 2.0, 5.0), numticks=2 * ticks)
+        )
+        axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+        axis.set_minor_formatter(NullFormatter())
+        axis.set_label_text(title if room is None else fit(title, room, 8.0))
+        return
     exponent = power(low, high)
     axis.set_major_locator(MaxNLocator(nbins=ticks, steps=[1, 2, 2.5, 5, 10]))
     axis.set_major_formatter(Scaled(exponent))
     text = scaled_title(title, exponent)
     axis.set_label_text(text if room is None else fit(text, room, 8.0))
+
+
+def set_abscissa(ax: Axes, values: Sequence[Array], margin: float) -> None:
+    """Set the range of the abscissa; where the first values are in a constant ratio, on a logarithmic axis.
+
+    Periods and frequencies are often spaced so, and on a linear axis half of them would share its first tenth.
+    """
+    if is_geometric(values[0]):
+        ax.set_xscale("log")
+        ax.set_xlim(*np.exp(limits([np.log(v[v > 0]) for v in values], margin)))
+    else:
+        ax.set_xlim(*limits(values, margin))
+
+
+def is_geometric(x: Array) -> bool:
+    """Say whether positive numbers over at least a decade are in a constant ratio, as far as they are rounded."""
+    if len(x) < 4 or not (np.isfinite(x).all() and np.min(x) > 0):
+        return False
+    steps = np.diff(np.log(np.unique(x)))
+    return bool(len(steps) > 2 and steps.sum() >= np.log(10.0) and np.ptp(steps) < 0.25 * steps.mean())
 
 
 def limits(values: Sequence[Array], margin: float = 0.06) -> tuple[float, float]:
@@ -234,7 +262,7 @@ def limits(values: Sequence[Array], margin: float = 0.06) -> tuple[float, float]
     if not len(flat):
         return 0.0, 1.0
     low, high = float(flat.min()), float(flat.max())
-    pad = margin * (high - low) or 0.1 * abs(high) or 1.0
+    pad = margin * (high - low) if high > low else 0.1 * abs(high) or 1.0
     return low - pad, high + pad
 
 

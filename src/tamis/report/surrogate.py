@@ -38,6 +38,7 @@ from tamis.report.style import (
     limits,
     note_lines,
     place,
+    set_abscissa,
     shortened,
     styled,
     superscript,
@@ -303,7 +304,7 @@ def _draw_along(ax: Axes, e: Emulation, threshold: float) -> None:
     ax.plot(x, np.where(varying(e)[order], left, np.nan), color=HELD_OUT, lw=1.3, marker=mark, ms=2.5)
     at = worst_point(e)
     ax.plot([e.x[at]], [_left(e.q2_points)[at]], ls="", marker="o", ms=4, color=DATA)
-    ax.set_xlim(*limits([x], 0.02 if len(x) > 30 else 0.05))
+    set_abscissa(ax, [x], 0.02 if len(x) > 30 else 0.05)
     label_axis(ax.xaxis, e.xlabel or "index", ticks=4, room=1.5)
 
 

@@ -26,7 +26,8 @@ _USABLE = 0.5  # of the variance explained, below which indices of a surrogate t
 def load_results(folder: Path | str) -> Results:
     """Read the results that a study's last run left in a folder, as far as they are up to date and undamaged.
 
-    Neither the model nor the study file is needed, but the run store where the study has it: ``../../runs``.
+    Neither the model nor the study file is needed. Where the run store is not beside the results, in ``../../runs``,
+    the runs themselves are left out (``design``, ``sampled``), and a worry says so.
     """
     folder = Path(folder)
     record, manifest = load_study(folder), read_manifest(folder)
@@ -117,11 +118,21 @@ def _gathered(
         found["influences"] = doubted(record, relabelled(record, found["influences"]), emulations or ())
     sampled = "posterior" in fresh and any(s.use == "calibrate" for s in record.series)
     posterior = Posterior.load(folder / "posterior.npz", record.space) if sampled else None
-    with RunStore(folders[0].parent.parent / "runs") as store:
-        design = _design_runs(folder, record, store, "surrogate" in fresh) if "runs" in fresh else None
-        drawn = artifact_keys(folders, "sampled", "keys") if posterior else []
-        others = [key for stage in fresh for key in artifact_keys(folders, f"{stage}-runs", "keys")]
-        by_sampler, by_others = (tuple(store.get_many(keys).values()) for keys in (drawn, others))
+    drawn = artifact_keys(folders, "sampled", "keys") if posterior else []
+    others = [key for stage in fresh for key in artifact_keys(folders, f"{stage}-runs", "keys")]
+    design: DesignRuns | None = None
+    by_sampler: tuple[Run, ...] = ()
+    by_others: tuple[Run, ...] = ()
+    root = folders[0].parent.parent / "runs"
+    if root.is_dir():
+        with RunStore(root) as store:
+            design = _design_runs(folder, record, store, "surrogate" in fresh) if "runs" in fresh else None
+            by_sampler, by_others = (tuple(store.get_many(keys).values()) for keys in (drawn, others))
+    elif "runs" in fresh or drawn or others:
+        heard = [
+            *heard,
+            "The run store is not beside these results: runs, and failures among them, are not shown.",
+        ]
     remedy = manifest.get("stages", {}).get("surrogate", {}).get("remedy", {}).get("text", "")
     told = design, by_sampler, by_others, emulations, posterior, found["panels"], found["propagations"], heard
     worry = tuple(worries(*told, record.model_space.names, remedy))

@@ -151,6 +151,12 @@ def surrogate_method(raw: Raw) -> str:
     return str(raw.table("surrogate").get("method", "none"))
 
 
+def model_file(raw: Raw) -> Path | None:
+    """Return the Python file that the simulator is in; None where the study names none."""
+    file = str(raw.table("model").get("simulator", "")).rpartition(":")[0]
+    return raw.base / file if file.endswith(".py") else None
+
+
 def simulator_fingerprint(raw: Raw) -> str:
     """Hash what lies behind the simulator a study names.
 

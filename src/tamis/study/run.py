@@ -31,10 +31,11 @@ from tamis.study.context import Context
 from tamis.study.definition import Study
 from tamis.study.events import noted
 from tamis.study.parts import is_split, parts
+from tamis.study.reader import digest
 from tamis.study.record import record
 from tamis.study.remedy import check_good_enough, remedy
 from tamis.study.stages.report import write_report
-from tamis.study.stages.table import STAGES, Stage, applies, stage_hashes, up_to_date
+from tamis.study.stages.table import STAGES, Stage, applies, code_of_now, stage_hashes, up_to_date
 from tamis.types import Progress, silent
 
 
@@ -53,10 +54,36 @@ def run(
     array files are damaged, all such have been set aside, and one more time makes them anew.
     """
     with _alone(study), noted(study.results, progress or silent) as news:
-        try:
-            return _run(study, upto, executor, news, retry_failed, force)
-        except SetAside:
-            return _run(study, upto, executor, news, retry_failed, force)
+        for last_try in (False, True):
+            try:
+                with RunStore(study.runs) as store, _kept(executor) as kept:
+                    hashes = stage_hashes(study.raw)
+                    context = Context(study, store, kept, news, retry_failed, hashes)
+                    manifest = read_manifest(study.results)
+                    context, current, early = _prepared(context, manifest, upto)
+                    for name, is_current in current.items():
+                        stage = STAGES[name]
+                        if name != "synthetic" and context.study.open:
+                            context = _with_numbers(context)
+                        if is_current and not (retry_failed and name == "runs"):
+                            continue
+                        if stage.per_part and not force and applies(study.raw, "surrogate"):
+                            _stop_if_poor(context.study, manifest)
+                        with _recorded(context, stage, manifest, current, early) as entry:
+                            if name == "report":
+                                found = results(context.study, manifest)
+                                write_report(found)
+                                manifest |= {"result": outcome(found)}
+                            elif stage.per_part and is_split(context.study):
+                                entry["parts"] = _each_part(context, stage, manifest)
+                            else:
+                                with context.recording(name) as inside:
+                                    stage.module.run(inside)
+                return results(context.study, manifest)
+            except SetAside:
+                if last_try:
+                    raise
+        raise AssertionError("the second try returns or raises")
 
 
 @contextmanager
@@ -79,56 +106,55 @@ def _alone(study: Study) -> Iterator[None]:
             released(handle)
 
 
-def _run(
-    study: Study, upto: str, executor: Executors, progress: Progress, retry_failed: bool, force: bool
-) -> Results:
-    folder = study.results
-    manifest = read_manifest(folder)
-    hashes = stage_hashes(study.raw)
+def _prepared(
+    context: Context, manifest: dict[str, Any], upto: str
+) -> tuple[Context, dict[str, bool], list[warnings.WarningMessage]]:
+    """Return the context with the numbers there are, which stages are up to date, and warnings met meanwhile."""
+    study = context.study
     current = up_to_date(study.raw, upto)
     there = current.get("synthetic", not study.open)
     if there == bool(study.open):  # its numbers were made, or were lost, since it was built
-        study = filled(study, load_arrays(folder / "synthetic.npz") if there else {})
-    save_study(folder, record(study))
+        study = filled(study, load_arrays(study.results / "synthetic.npz") if there else {})
+    save_study(study.results, record(study))
     if upto == "next":
         current = {stage: good for stage, good in current.items() if STAGES[stage].for_next}
-    with RunStore(study.runs) as store, _kept(executor) as kept:
-        context = Context(study, store, kept, progress, retry_failed, hashes)
-        early = _lost_runs(context, manifest, current)
-        for name, is_current in current.items():
-            stage = STAGES[name]
-            if name != "synthetic" and study.open:
-                study = filled(study, load_arrays(folder / "synthetic.npz"))
-                save_study(folder, record(study))
-                context = replace(context, study=study)
-            if is_current and not (retry_failed and name == "runs"):
-                continue
-            if stage.per_part and not force and applies(study.raw, "surrogate"):
-                _stop_if_poor(study, manifest)
-            start = time.perf_counter()
-            before = _content(folder, stage)
-            entry: dict[str, Any] = {"hash": hashes[name]}
-            was = damaged(folder, manifest.get("stages", {}).get(name, {}))
-            with warnings.catch_warnings(record=True) as caught, _reported(study, manifest, name):
-                warnings.simplefilter("always", TamisWarning)
-                if name == "report":
-                    found = results(study, manifest)
-                    write_report(found)
-                    manifest |= {"result": outcome(found)}
-                elif stage.per_part and is_split(study):
-                    entry["parts"] = _each_part(context, stage, manifest)
-                else:
-                    with context.recording(name) as inside:
-                        stage.module.run(inside)
-            entry["seconds"] = round(time.perf_counter() - start, 3)
-            entry["warnings"] = _heard([*early, *caught] if name == "runs" else caught) + _mended(was)
-            entry["content"] = contents(folder, (*stage.artifacts, *stage.beside), entry.get("parts", {}))
-            manifest = _provenance(manifest, study)
-            manifest["stages"] = {**manifest.get("stages", {}), name: entry}
-            if name == "runs" and before and before != _content(folder, stage):  # another outcome
-                _reopen(study, manifest, current, "observables")
-            write_manifest(study.results, manifest)
-    return results(study, manifest)
+    context = replace(context, study=study)
+    return context, current, _lost_runs(context, manifest, current)
+
+
+def _with_numbers(context: Context) -> Context:
+    """Return the context with what the stage `synthetic` has just made."""
+    study = filled(context.study, load_arrays(context.study.results / "synthetic.npz"))
+    save_study(study.results, record(study))
+    return replace(context, study=study)
+
+
+@contextmanager
+def _recorded(
+    context: Context,
+    stage: Stage,
+    manifest: dict[str, Any],
+    current: dict[str, bool],
+    early: list[warnings.WarningMessage],
+) -> Iterator[dict[str, Any]]:
+    """Write into the manifest what a stage left, how long it took and what it warned of; give its entry to fill in."""
+    folder, name = context.study.results, stage.name
+    before = _content(folder, stage)
+    start = time.perf_counter()
+    entry: dict[str, Any] = {"hash": context.hashes[name]}
+    was = damaged(folder, manifest.get("stages", {}).get(name, {}))
+    with warnings.catch_warnings(record=True) as caught, _reported(context.study, manifest, name):
+        warnings.simplefilter("always", TamisWarning)
+        yield entry
+    entry["seconds"] = round(time.perf_counter() - start, 3)
+    entry["warnings"] = _heard([*early, *caught] if name == "runs" else caught) + _mended(was)
+    entry["code"] = code_of_now(context.study.raw)
+    entry["content"] = contents(folder, (*stage.artifacts, *stage.beside), entry.get("parts", {}))
+    manifest |= _provenance(context.study)
+    manifest["stages"] = {**manifest.get("stages", {}), name: entry}
+    if name == "runs" and before and before != _content(folder, stage):  # another outcome
+        _reopen(context.study, manifest, current, "observables")
+    write_manifest(folder, manifest)
 
 
 def _lost_runs(
@@ -262,10 +288,13 @@ def results(study: Study, manifest: dict[str, Any] | None = None) -> Results:
 def _advice(study: Study, manifest: dict[str, Any], found: Sequence[Emulation]) -> str:
     """Say what will help a poor surrogate, and keep it: finding out may take running the simulator."""
     entry = manifest.get("stages", {}).get("surrogate", {})
-    least = float(study.tables.surrogate.min_q2)
+    hashes = stage_hashes(
+        study.raw
+    )  # what it would cost to sample and predict without a surrogate counts too
+    asked = digest(float(study.tables.surrogate.min_q2), hashes["posterior"], hashes["prediction"])
     known = entry.get("remedy", {})
-    if known.get("min_q2") != least:
-        known = {"min_q2": least, "text": remedy(study, found)}
+    if known.get("of") != asked:
+        known = {"of": asked, "text": remedy(study, found)}
         entry["remedy"] = known
         write_manifest(study.results, manifest)
     return str(known["text"])
@@ -317,9 +346,8 @@ def _libraries() -> dict[str, str]:
     return {name: version(name) for name in ("numpy", "scipy", "numba")}
 
 
-def _provenance(manifest: dict[str, Any], study: Study) -> dict[str, Any]:
+def _provenance(study: Study) -> dict[str, Any]:
     return {
-        **manifest,
         "tamis": __version__,
         "schema": 1,
         "study": study.path.name,

@@ -124,11 +124,12 @@ class NoiseTable(Strict):
 
 
 class GridTable(Strict):
-    """Equally spaced numbers."""
+    """Equally spaced numbers, or numbers in a constant ratio."""
 
     start: Number
     stop: Number
     n: int = Field(ge=1)
+    spacing: Literal["linear", "log"] = "linear"
 
 
 class ObserveTable(Strict):
@@ -143,6 +144,7 @@ class ObserveTable(Strict):
     times: GridTable | list[Number] | None = None
     along: str = "t"
     extend: Literal["none", "hold"] = "none"
+    damping: Number | None = None
     noise: NoiseTable | list[NoiseTable] | None = None
     label: str = ""
     group: str = ""

@@ -6,8 +6,10 @@ Pairs come from bounding boxes; those whose bounding spheres are apart go no fur
 from __future__ import annotations
 
 from tamis.jit import kernel
+from tamis.sim.common.bores import bores
 from tamis.sim.common.cylinders import cylinders
 from tamis.sim.common.geometry import (
+    BORE,
     CAPSULE,
     CYLINDER,
     HALFSPACE,
@@ -46,6 +48,8 @@ def collide(
         a, b = geometry.kind[i], geometry.kind[j]
         if b == RING:
             n = rings(i, j, geometry, world, margin, out, n)
+        elif b == BORE:
+            n = bores(i, j, geometry, world, margin, out, n)
         elif b == HALFSPACE:
             if a != HALFSPACE:
                 n = planes(i, j, geometry, world, margin, out, n)

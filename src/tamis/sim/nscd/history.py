@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from tamis.errors import StudyError, nearest
 from tamis.replays import Replay
-from tamis.replays import Shape as Drawn
-from tamis.sim.common.shapes import Box, Capsule, Convex, Cylinder, HalfSpace, Ring, Sphere, hull_of
+from tamis.sim.common.rotations import hamilton, matrices, quaternion_of
 from tamis.sim.nscd.arrays import Model, Record, State
-from tamis.sim.nscd.layout import Frames, quaternion
-from tamis.sim.nscd.scene import Part, Scene, product
+from tamis.sim.nscd.drawing import drawn_scene
+from tamis.sim.nscd.layout import Frames
+from tamis.sim.nscd.scene import Scene
 from tamis.types import Array
 
 Indices = NDArray[np.int64]
@@ -26,6 +26,7 @@ class Contacts:
 
     instant: Indices  # (c,) index into the times
     bodies: tuple[tuple[str, str], ...]
+    law: Indices  # (c,) index into the laws of the ledger
     point: Array  # (c, 3) m
     impulse: Array  # (c, 3) N s over the step that ends at the instant, in space axes
     gap: Array  # (c,) m
@@ -94,6 +95,7 @@ class History:
     contacts: Contacts
     solver: Solver
     frames: Frames
+    rest: float  # s, since when nothing moved faster than the limit of rest; nan if the run did not end by it
     digest: str  # hash of the final state
 
     def __repr__(self) -> str:
@@ -110,6 +112,7 @@ class History:
         kept: Record,
         h: float,
         size: float,
+        rest: float,
     ) -> History:
         """Gather a record of the kernels."""
         names = scene.names()
@@ -125,7 +128,7 @@ class History:
             q=kept.track.q,
             v=kept.track.v,
             ledger=Ledger(
-                laws=tuple(f"{law.one}-{law.other}" for law in scene.laws) or ("none",),
+                laws=scene.law_names() or ("none",),
                 kinetic=kept.track.energy[:, 0],
                 potential=kept.track.energy[:, 1],
                 impact=kept.track.work[:, :, 0],
@@ -137,6 +140,7 @@ class History:
             contacts=Contacts(
                 instant=kept.listed.instant[:used].copy(),
                 bodies=tuple((names[i], names[j]) for i, j in kept.listed.bodies[:used]),
+                law=kept.listed.law[:used].copy(),
                 point=kept.listed.point[:used],
                 impulse=kept.listed.impulse[:used],
                 gap=kept.listed.gap[:used],
@@ -149,6 +153,7 @@ class History:
                 worst=tuple((names[i], names[j]) if i >= 0 else ("", "") for i, j in kept.steps.worst),
             ),
             frames=frames,
+            rest=rest,
             digest=digest,
         )
 
@@ -173,35 +178,22 @@ class History:
         speed: Array = self.v[:, i, :3] + np.einsum("tij,tj->ti", self.rotations(i), spin)
         return speed
 
+    def poses(self, i: int) -> tuple[Array, Array]:
+        """Return (t, 3), (t, 4): where the frame of a body was, and the quaternion of its axes."""
+        at = self.x[:, i] + np.einsum("tij,j->ti", self.rotations(i), self._own(i, (0.0, 0.0, 0.0)))
+        turn = np.column_stack(hamilton(self.q[:, i].T, quaternion_of(self.frames.axes[i].T)))
+        return at, turn / np.linalg.norm(turn, axis=1)[:, None]
+
     def replay(self) -> Replay:
-        """Return every shape at every recorded instant, with the speed of its body."""
-        shapes, poses, speeds = [], [], []
-        for i, body in enumerate(self.scene.bodies):
-            away = quaternion(self.frames.axes[i].T)
-            speed = np.linalg.norm(self.v[:, i, :3], axis=1)
-            for part in body.parts:
-                at = self.x[:, i] + np.einsum("tij,j->ti", self.rotations(i), self._own(i, part.centre))
-                turn = np.array([product(q, product(away, part.turn)) for q in self.q[:, i]])
-                turn /= np.linalg.norm(turn, axis=1)[:, None]
-                shapes.append(_drawn(part))
-                poses.append(np.hstack([at, turn]))
-                speeds.append(speed)
-        return Replay(
-            tuple(shapes),
-            self.times,
-            np.stack(poses, axis=1).astype(np.float32),
-            {"speed [m/s]": np.stack(speeds, axis=1)},
-        )
+        """Return every shape and every stop at every recorded instant, with the speed of its body."""
+        poses = [self.poses(i) for i in range(len(self.scene.bodies))]
+        shapes, places, owners = drawn_scene(self.scene, poses)
+        speed = np.linalg.norm(self.v[:, :, :3], axis=2)
+        return Replay(shapes, self.times, places, {"speed [m/s]": speed[:, owners]})
 
     def rotations(self, i: int) -> Array:
         """Return (t, 3, 3): the principal axes of a body as columns."""
-        w, x, y, z = self.q[:, i].T
-        rows = [
-            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-        ]
-        return np.moveaxis(np.array(rows), -1, 0)
+        return matrices(self.q[:, i])
 
     def _own(self, i: int, point: tuple[float, float, float]) -> Array:
         at: Array = self.frames.axes[i].T @ (np.asarray(point, dtype=np.float64) - self.frames.centre[i])
@@ -212,23 +204,3 @@ class History:
         if body not in names:
             raise StudyError(f'no body "{body}" in this history{nearest(body, names)}')
         return names.index(body)
-
-
-def _drawn(part: Part) -> Drawn:
-    match part.shape:
-        case Sphere(radius):
-            return Drawn("sphere", (radius,), part.group)
-        case Box(sides):
-            return Drawn("box", sides, part.group)
-        case Cylinder(radius, length):
-            return Drawn("cylinder", (radius, length), part.group)
-        case Capsule(radius, length):
-            return Drawn("capsule", (radius, length), part.group)
-        case HalfSpace():
-            return Drawn("halfspace", (), part.group)
-        case Ring(radius):
-            return Drawn("ring", (radius,), part.group)
-        case Convex():
-            hull = hull_of(part.shape)
-            assert hull is not None
-            return Drawn("convex", (), part.group, hull.vertices, hull.loops)

@@ -56,7 +56,7 @@ from tamis.jit import inner, kernel
 from tamis.sim.common.broad import find_pairs
 from tamis.sim.common.collide import collide
 from tamis.sim.common.geometry import Manifolds, place
-from tamis.sim.common.quaternions import matrix, spun, turned
+from tamis.sim.common.rotations import matrix, spun, turned
 from tamis.sim.contact.solve import solve_contacts
 from tamis.sim.nscd.arrays import (
     Active,
@@ -75,8 +75,9 @@ from tamis.sim.nscd.arrays import (
     State,
     Track,
 )
+from tamis.sim.nscd.stops import taut
 
-DONE, MORE_PAIRS, MORE_CONTACTS, MORE_RECORDS, NOT_FINITE = range(5)
+DONE, MORE_PAIRS, MORE_CONTACTS, MORE_RECORDS, NOT_FINITE, AT_REST = range(6)
 GAMMA = 0.5
 
 
@@ -357,6 +358,17 @@ def move(
     return finite
 
 
+@inner
+def fastest(bodies: Bodies, v: Floats) -> float:
+    """Return a bound of the speed of the fastest point of any body: its velocity, and its spin times its extent."""
+    most = 0.0
+    for i in range(len(v)):
+        spin = math.sqrt(v[i, 3] ** 2 + v[i, 4] ** 2 + v[i, 5] ** 2)
+        speed = math.sqrt(v[i, 0] ** 2 + v[i, 1] ** 2 + v[i, 2] ** 2)
+        most = max(most, speed + bodies.extent[i] * spin)
+    return most
+
+
 @kernel
 def keep(bodies: Bodies, state: State, instant: int, track: Track) -> None:
     """Write one instant into the record: places, velocities, energies and sums."""
@@ -385,7 +397,7 @@ def enlist(instant: int, found: Manifolds, active: Active, kept: Impulses, liste
     """Append the contacts of an instant to the list."""
     for i in range(kept.held[0]):
         k, at = active.row[i], listed.used[0]
-        listed.instant[at], listed.gap[at] = instant, found.gap[k]
+        listed.instant[at], listed.gap[at], listed.law[at] = instant, found.gap[k], active.law[i]
         for j in range(2):
             listed.bodies[at, j] = active.bodies[i, j]
         for j in range(3):
@@ -405,11 +417,16 @@ def advance(
     tol: float,
     margin: float,
     touch: float,
+    rest: float,
+    quiet: int,
     first: int,
     last: int,
 ) -> tuple[int, int, int]:
-    """Take the steps ``first`` to ``last - 1``; return a status, the next step, and how much room it asks for."""
-    geometry, bodies, laws = model.geometry, model.bodies, model.laws
+    """Take the steps ``first`` to ``last - 1``; return a status, the next step, and how much room it asks for.
+
+    It ends earlier if in ``quiet`` steps in a row nothing has moved faster than ``rest``.
+    """
+    geometry, bodies, laws, stops = model.geometry, model.bodies, model.laws, model.stops
     motion, found, active = room.motion, room.found, room.active
     track, steps, listed = record.track, record.steps, record.listed
     for step in range(first, last):
@@ -419,14 +436,14 @@ def advance(
         if n_pairs > len(room.pairs):
             return MORE_PAIRS, step, n_pairs
         n = collide(room.pairs, n_pairs, geometry, room.world, margin, found)
+        n = taut(stops, motion.x, motion.q, margin, found, n)
         if n > len(found.gap):
             return MORE_CONTACTS, step, n
-        recorded = (step + 1) % track.every[0] == 0 or step + 1 == len(steps.status)
-        if len(listed.gap) > 0 and recorded and listed.used[0] + n > len(listed.gap):
+        if len(listed.gap) > 0 and listed.used[0] + n > len(listed.gap):
             return MORE_RECORDS, step, listed.used[0] + n
         free_velocities(bodies, state.q, state.v, h, step, motion)
-        count = activate(bodies, laws, geometry.body, geometry.group, motion, found, n, h, touch, active)
-        recall(state.impulses, found, active, count, len(geometry.kind))
+        count = activate(bodies, laws, stops.owner, stops.group, motion, found, n, h, touch, active)
+        recall(state.impulses, found, active, count, len(stops.owner))
         if count > 0:
             status, iterations, residual, worst = solve_contacts(
                 active.a[:count],
@@ -446,9 +463,14 @@ def advance(
         remember(state.impulses, found, active, count)
         if not move(bodies, state.x, state.q, state.v, h, theta, motion, room.islands, state.books):
             return NOT_FINITE, step, 0
-        if recorded:
+        calm = state.books.quiet
+        calm[0] = calm[0] + 1 if rest > 0.0 and fastest(bodies, state.v) <= rest else 0
+        ended = calm[0] >= quiet or step + 1 == len(steps.status)
+        if ended or (step + 1) % track.every[0] == 0:
             instant = -(-(step + 1) // track.every[0])
             keep(bodies, state, instant, track)
             if len(listed.gap) > 0:
                 enlist(instant, found, active, state.impulses, listed)
+        if calm[0] >= quiet:
+            return AT_REST, step + 1, 0
     return DONE, last, 0

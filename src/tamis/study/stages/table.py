@@ -237,6 +237,31 @@ def up_to_date(raw: Raw, upto: str = "report") -> dict[str, bool]:
     }
 
 
+def code_of_now(raw: Raw) -> dict[str, str]:
+    """Hash the code of tamis and that of the simulator, as stages are run with now."""
+    return {"tamis": core_code()[:16], "simulator": simulator_fingerprint(raw)[:16]}
+
+
+def reasons(raw: Raw) -> dict[str, str]:
+    """Say why each stage of a study has to be done, in words; nothing where it is up to date or never was."""
+    done, facts, now = read_manifest(raw.results).get("stages", {}), Facts(raw), code_of_now(raw)
+    found = {}
+    for name, good in up_to_date(raw).items():
+        entry, why = done.get(name), ""
+        if not good and entry:
+            was = {**now, **entry.get("code", {})}
+            if entry.get("hash") == facts[name]:
+                why = "its files are missing, or not as they were written"
+            elif was["simulator"] != now["simulator"]:
+                why = "the simulator's code has changed"
+            elif was["tamis"] != now["tamis"]:
+                why = "tamis itself has changed"
+            else:
+                why = "the study file, its data or an earlier stage has changed"
+        found[name] = why
+    return found
+
+
 def comparison_folder(raws: Sequence[Raw]) -> Path:
     """Return the folder of a comparison's results."""
     return raws[0].base / "results" / ("compare-" + "-".join(study_names(raws)))

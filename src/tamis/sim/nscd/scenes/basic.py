@@ -9,8 +9,9 @@ from typing import ClassVar
 import numpy as np
 
 from tamis.interfaces import port
+from tamis.sim.common.rotations import hamilton
 from tamis.sim.common.shapes import Box, HalfSpace, Sphere
-from tamis.sim.nscd.scene import Body, Law, Part, Scene, about, product
+from tamis.sim.nscd.scene import Body, Law, Part, Scene, about
 from tamis.sim.nscd.scenes.case import (
     GROUND,
     Played,
@@ -40,7 +41,7 @@ class Slide(Played):
 
     def scene(self) -> Scene:
         """Return the bodies and the laws between them."""
-        slope = product(about((0, 0, 1), self.azimuth), about((0, 1, 0), self.angle))
+        slope = hamilton(about((0, 0, 1), self.azimuth), about((0, 1, 0), self.angle))
         tilt, turn = math.radians(self.angle), math.radians(self.azimuth)
         normal = np.array([math.sin(tilt) * math.cos(turn), math.sin(tilt) * math.sin(turn), math.cos(tilt)])
         x, y, z = (0.5 * self.thickness * normal).tolist()
