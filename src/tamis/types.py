@@ -34,6 +34,14 @@ class Gauss(NamedTuple):
     weight: Array | None = None  # (n, k)
     common: Array | None = None  # (n, f, m), across signals and tests
 
+    @property
+    def total(self) -> Array:
+        """Variance of each number by itself, (n, m)."""
+        total = self.var
+        if self.modes is not None and self.weight is not None:
+            total = total + self.weight @ self.modes**2
+        return total if self.common is None else total + np.sum(self.common**2, axis=1)
+
 
 @dataclass(frozen=True)
 class Table:
