@@ -24,7 +24,7 @@ from tamis.runs.keys import digest
 from tamis.simulation import Simulator, batched
 from tamis.space import Space
 from tamis.surrogates.base import Surrogate
-from tamis.types import Array, Gauss, Generator, Inputs, Outputs, Value
+from tamis.types import Array, Gauss, Generator, Inputs, LogDensity, Outputs, Value
 
 
 class Forward(Protocol):
@@ -225,12 +225,14 @@ def _of_runs(ask: Ask | None, queries: Sequence[Query], points: Sequence[Array])
 class Likelihood:
     """The log density of all measurements at each of n points of a space.
 
-    A failed run, which has no answer to an experiment, has likelihood zero. Where some of the numbers of an answer are
+    A failed run, which has no answer to an experiment, has likelihood zero; where surrogates answer, ``success`` may
+    say how probable an answer is. Where some of the numbers of an answer are
     missing the likelihood is not a number, for the sampler to tell.
     """
 
     space: Space
     terms: tuple[tuple[Experiment, Forward], ...]
+    success: LogDensity | None = None  # log probability that runs succeed, where a surrogate answers for them
 
     def __call__(self, x: Array) -> Array:
         """Map (n, d) points to (n,) log-likelihoods."""
@@ -252,6 +254,8 @@ class Likelihood:
                     sharing.setdefault(source, []).append(witness)
         for witnesses in sharing.values():
             total += joint_log_density(witnesses)
+        if self.success is not None:
+            total += self.success(x)
         return np.where(failed, -np.inf, np.where(partly, np.nan, total))
 
     def _named(self, x: Array) -> dict[str, Array]:
