@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -45,8 +46,11 @@ def asked(copy: Path, code: str = ASK) -> list[str]:
     ).stdout.splitlines()
 
 
+unchanged = lru_cache(asked)  # every test leaves the copy as it found it
+
+
 def changed(copy: Path, file: str, edit: str, code: str = ASK) -> set[int]:
-    before, path = asked(copy, code), copy / "tamis" / file
+    before, path = unchanged(copy, code), copy / "tamis" / file
     kept = path.read_text()
     path.write_text(kept + edit if edit[:1] != "^" else edit[1:] + kept)
     after = asked(copy, code)

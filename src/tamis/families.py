@@ -83,14 +83,14 @@ def code_files(path: Path) -> dict[str, str]:
 
 def closure(path: Path) -> dict[Path, str]:
     """Return the paths of a file and of all it imports, each with a hash of its code."""
-    found = reached(path, _said)
+    found = reached(path, _code_and_imports)
     _remember()
     return dict(sorted(found.items()))
 
 
 def own_code(file: Path) -> str:
     """Hash the code of one file, without what it imports; empty if there is no such file."""
-    return _said(file, file.read_bytes())[0] if file.is_file() else ""
+    return _code_and_imports(file, file.read_bytes())[0] if file.is_file() else ""
 
 
 def cache_folder() -> Path:
@@ -131,7 +131,7 @@ def _fields(module: ast.Module, case: str) -> set[str] | None:
     return None
 
 
-def _said(file: Path, content: bytes) -> tuple[str, Imported]:
+def _code_and_imports(file: Path, content: bytes) -> tuple[str, Imported]:
     """Return the hash of a file's code and what it imports, remembered if it was ever read before."""
     key = hashlib.sha256(content).hexdigest()
     if key not in _memory():

@@ -46,14 +46,14 @@ class Spread:
     def of(self, part: slice | Mask) -> Spread:
         """Return the covariance at some of the points."""
 
-        def some(each: Array) -> Array:
+        def selected(each: Array) -> Array:
             return np.broadcast_to(each, (len(self.white), 1))[part]
 
         return Spread(
             self.white[part],
             self.at,
-            tuple((some(variance), some(length)) for variance, length in self.colours),
-            tuple((matrix, some(factor)) for matrix, factor in self.matrices),
+            tuple((selected(variance), selected(length)) for variance, length in self.colours),
+            tuple((matrix, selected(factor)) for matrix, factor in self.matrices),
             self.modes,
             self.weight[part],
         )

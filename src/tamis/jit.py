@@ -129,7 +129,7 @@ def _note_loaded(function: Callable[..., Any]) -> None:
 
 
 def is_cold(family: Path) -> bool:
-    """Say whether the kernels of a family have yet to be compiled on this machine."""
+    """Return whether the kernels of a family have yet to be compiled on this machine."""
     return any(not any(_folder(file).glob("*.nbc")) for file in family.rglob("kernels.py"))
 
 

@@ -11,7 +11,8 @@ replicates of noise covariance S and surrogate covariance K
 
 r = 1 is the usual case, where only the first term is left.
 
-How such densities are computed is told in `tamis.gaussians`."""
+How such densities are computed is described in `tamis.gaussians`.
+"""
 
 from __future__ import annotations
 
@@ -392,9 +393,8 @@ class LowRank(_Arrays):
 
     def witness(self, y: Array, model: Gauss, theta: Theta, coord: Array | None) -> Witness:
         """Return the same observation, or its coefficients along the modes, as one of several that share errors."""
-        if np.any(self.residual):
-            return super().witness(y, model, theta, coord)
-        return Known(1.0).witness(*self._projected(y, model), {}, None)
+        mine = (y, model, theta, coord) if np.any(self.residual) else (*self._projected(y, model), {}, None)
+        return super().witness(*mine) if np.any(self.residual) else Known(1.0).witness(*mine)
 
     def _projected(self, y: Array, model: Gauss) -> tuple[Array, Gauss]:
         """Return what B.7 has the density of: xi = (error - mean) A+, a surrogate's errors projected as well."""

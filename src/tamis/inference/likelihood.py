@@ -1,6 +1,6 @@
 """Likelihoods: how probable the measurements are at each of n points, computed for all of them at once.
 
-A `Forward` answers for one experiment. `Simulated` asks the simulator: through its batch door if it has one for
+A `Forward` answers for one experiment. `Simulated` asks the simulator: through its batch interface if it has one for
 the outputs needed, else whoever runs it for us. `Emulated` asks a surrogate, whose own variance comes with the answer
 and is added to the noise; errors that its answers share, in one test or several, make these one joint density. All
 simulated terms of a likelihood are asked in one call, so that a generation of a sampler
@@ -56,6 +56,7 @@ class Query:
     reads: tuple[str, ...]  # the parameters it takes, in this order
     fixed: Inputs
     vary_seed: bool = False  # a stochastic simulator draws anew at every point, instead of being a function
+    replicate: int = 0  # which of several runs at the same point, each with a seed of its own
 
     def inputs(self, row: Array) -> dict[str, Value]:
         """Return the simulator's inputs at one point."""
@@ -75,14 +76,15 @@ class Query:
 
     def _seed(self, row: Array) -> int:
         """Return the seed of a point, made from the fixed one and the point itself."""
-        return int(digest(self.fixed["seed"], [float(v).hex() for v in row])[:8], 16) >> 1
+        again = [self.replicate] if self.replicate else []
+        return int(digest(self.fixed["seed"], [float(v).hex() for v in row], *again)[:8], 16) >> 1
 
 
 @dataclass(frozen=True)
 class Simulated:
     """The simulator itself as a forward model of one experiment.
 
-    It is asked through its batch door if it has one for the outputs needed, else by ``ask``.
+    It is asked through its batch interface if it has one for the outputs needed, else by ``ask``.
     """
 
     query: Query
@@ -178,7 +180,7 @@ def _joined_columns(queries: Sequence[Query], points: Sequence[Array]) -> dict[s
         if any(isinstance(part, str) for part in parts):
             if len(set(map(str, parts))) > 1:
                 raise StudyError(
-                    f'the batch door takes one "{name}" at a time, found {sorted(set(map(str, parts)))}'
+                    f'the batch interface takes one "{name}" at a time, found {sorted(set(map(str, parts)))}'
                 )
             columns[name] = parts[0]
         else:
@@ -195,7 +197,7 @@ def _of_runs(ask: Ask | None, queries: Sequence[Query], points: Sequence[Array])
     simulator = queries[0].simulator
     if ask is None:
         raise StudyError(
-            f"simulator {simulator.name} has no batch door; give a run store to sample it directly"
+            f"simulator {simulator.name} has no batch interface; give a run store to sample it directly"
         )
     at = [(query, row) for query, x in zip(queries, points, strict=True) for row in x]
     needs = {id(query): sorted(query.experiment.needs) for query in queries}
@@ -315,11 +317,11 @@ def respond(forwards: Sequence[Forward], points: Sequence[Array]) -> list[Gauss]
     found: dict[int, Gauss] = {}
     if simulated:
         queries, at = [f.query for _, f in simulated], [points[i] for i, _ in simulated]
-        door = batched(queries[0].simulator, {name for query in queries for name in query.experiment.needs})
-        if door is None:
+        batch = batched(queries[0].simulator, {name for query in queries for name in query.experiment.needs})
+        if batch is None:
             rows = _of_runs(simulated[0][1].ask, queries, at)
         else:
-            outputs = door.batch(_joined_columns(queries, at))
+            outputs = batch.batch(_joined_columns(queries, at))
             edges = np.cumsum([0, *map(len, at)])
             rows = [
                 query.experiment.rows({name: outputs[name][a:b] for name in query.experiment.needs})

@@ -43,7 +43,7 @@ from tamis.report.style import (
     styled,
     superscript,
 )
-from tamis.report.tables import Cell, count, number, plain, position, record_title, unit_of
+from tamis.report.tables import Cell, count, number, percent, plain, position, record_title, unit_of
 from tamis.results.verdict import rank
 from tamis.space import Space
 from tamis.types import Array, Mask, Table
@@ -123,6 +123,10 @@ def summary(emulations: Sequence[Emulation], threshold: float) -> str:
     failed = f" Failed runs are left out, at most {lost} of a test." if lost else " No run was left out."
     scores = sorted(e.q2 for e in emulations if e.judged)
     head = f"Surrogate: {methods}, fitted to {runs} runs.{failed}"
+    if statistic := next((e.statistic for e in emulations if e.statistic), ""):
+        most = max(e.chance for e in emulations)
+        head = f"Surrogate: {methods}, fitted to {runs} points, each with the {statistic}.{failed}"
+        head += f" Chance, is {percent(most)} of the variance between points at most: what no Q2 can explain."
     blind = len(emulations) - len(scores)
     if blind:
         told = "It" if not scores else f"{blind} of {len(emulations)} observations"

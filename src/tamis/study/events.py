@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from tamis.errors import StudyError, told
+from tamis.errors import StudyError, error_text
 from tamis.types import Event, Progress
 
 NAME = "events.jsonl"
@@ -51,7 +51,7 @@ def noted(results: Path, progress: Progress) -> Iterator[Progress]:
         end = {"status": "interrupted"}
         raise
     except BaseException as error:
-        end = {"status": "stopped", "error": told(error)}
+        end = {"status": "stopped", "error": error_text(error)}
         raise
     finally:
         journal.note(Event(STUDY, 1, 1, end))
@@ -143,7 +143,7 @@ def follow(
         Seconds to wait for a run to begin where there is none; then `StudyError` is raised.
     after
         Runs that began before this time (that of `time.time`) are passed over, and a later one is waited for. Without
-        it, a run that has ended is told again.
+        it, the events of a run that has ended are yielded again.
     pause
         Seconds between two looks at the file.
     """
@@ -176,7 +176,7 @@ def follow(
 
 
 def _begun(path: Path, after: float) -> bool:
-    """Say whether a run that began after a time has written its first event."""
+    """Return whether a run that began after a time has written its first event."""
     try:
         with path.open("rb") as file:
             first = next(filter(None, map(_parsed, file)), None)
@@ -220,7 +220,7 @@ def _locked(handle: int) -> bool:
 
 
 def _writing(path: Path) -> bool:
-    """Say whether some process writes the file now; yes where the disk has no locks to ask."""
+    """Return whether some process writes the file now; yes where the disk has no locks to ask."""
     try:
         handle = os.open(path, os.O_RDONLY)
     except OSError:

@@ -33,7 +33,7 @@ _FEW = 100  # points below which they are, whatever the number of inputs
 _MOST = 10.0  # factor that runs left out can tell
 
 
-def elsewhere(process: Process, x: Array, basis: Array) -> float:
+def distance_factor(process: Process, x: Array, basis: Array) -> float:
     """Return by what squared left-out errors are to be multiplied to be those of runs at points x.
 
     At most one but for the half that is not believed: more would be the share of the cube that the runs leave out, of

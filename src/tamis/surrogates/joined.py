@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from tamis.surrogates.base import Score, Surrogate, distinct, read
-from tamis.surrogates.reduced import Reduced, kind_of, made
+from tamis.surrogates.reduced import Reduced, from_arrays, kind_of
 from tamis.surrogates.shared import factors
 from tamis.types import Array, Gauss, Indices
 
@@ -161,7 +161,7 @@ class Joined:
             head = f"{i}.of."
             mine = {name.removeprefix(head): a for name, a in arrays.items() if name.startswith(head)}
             where = arrays[f"{i}.columns"], arrays[f"{i}.rows"]
-            parts.append(Part(made(kind, mine), *where, arrays.get(f"{i}.loadings")))
+            parts.append(Part(from_arrays(kind, mine), *where, arrays.get(f"{i}.loadings")))
         return cls(tuple(parts), int(arrays["n"]), int(arrays["m"]))
 
     @classmethod

@@ -1,16 +1,16 @@
-"""Hierarchical Kriging: many cheap runs draw the shape, a few dear ones put it in place.
+"""Hierarchical Kriging: many cheap runs draw the shape, a few expensive ones put it in place.
 
-Why recursive: the dear simulator is taken to be a multiple of the cheap one's process plus a trend plus an
+Why recursive: the expensive simulator is taken to be a multiple of the cheap one's process plus a trend plus an
 independent process of its own (Kennedy & O'Hagan 2000, 10.1093/biomet/87.1.1). Fitted level by level instead of all
 at once, each step is ordinary Kriging whose trend has one more function, the mean of the level below (Han &
 Goertz 2012, 10.2514/1.J051354; Le Gratiet & Garnier 2014, 10.1615/Int.J.UncertaintyQuantification.2014006914): the
 factor between levels is one of the trend's coefficients, found by generalised least squares with its error, and
-s levels cost the sum of their Krigings, not the cube of all runs. Where the dear points are among the cheap ones and
-runs are exact, the two are the same; where they are not, the mean of the level below stands for its value.
+s levels cost the sum of their Krigings, not the cube of all runs. Where the expensive points are among the cheap ones
+and runs are exact, the two are the same; where they are not, the mean of the level below stands for its value.
 
 The factor is one number, or a linear function of the inputs (as Le Gratiet & Garnier allow) where that predicts the
-dear runs left out better. It is tried only where there are two runs for each coefficient: with 10 dear runs of
-Park's function it doubles the error, with 20 it takes a third off.
+expensive runs left out better. It is tried only where there are two runs for each coefficient: with 10 expensive runs
+of Park's function it doubles the error, with 20 it takes a third off.
 
 The variance is that of the level's own process, error of the factor included, plus the second moment of the factor
 times the variance of the level below (Le Gratiet & Garnier's recursion for the variance). A level whose lower
@@ -41,7 +41,7 @@ from tamis.surrogates.kriging import (
     coordinates,
     families_of,
     functions,
-    only,
+    single_output,
 )
 from tamis.surrogates.polynomials import Family
 from tamis.surrogates.process import Hyper, Process, condition, estimate
@@ -107,7 +107,7 @@ class MultiFidelity:
         x = coordinates(checked(at, self.families), self.families)
         rows = tuple(zip(self.levels, self.processes, strict=True))
         drawn = [
-            only(row).draw(n, rng, x, self._bases(self.processes[:i], level.terms, x)[0])
+            single_output(row).draw(n, rng, x, self._bases(self.processes[:i], level.terms, x)[0])
             for i, (level, row) in enumerate(rows)
         ]
 

@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from tamis.analysis.statistic import Statistic, over_replicates
 from tamis.errors import TamisWarning
 from tamis.files import load_arrays
 from tamis.runs.campaign import observe
@@ -21,7 +22,7 @@ from tamis.study.context import Context
 from tamis.study.definition import Study
 from tamis.study.reader import emulates_loglike
 from tamis.study.stages.design import design_points
-from tamis.study.stages.table import applies
+from tamis.study.stages.table import STAGES, applies
 from tamis.surrogates.base import Surrogate
 from tamis.surrogates.enrich import enrich
 from tamis.types import Array, Event, Mask
@@ -36,6 +37,7 @@ class Runs:
     u: Array  # (n, d)
     y: Array  # (n, m), NaN where a run gave none
     good: Mask  # (n, m)
+    error: Array  # (n, m), standard errors where a row is a statistic over replicates; else 0
 
     def joined(self, other: Runs) -> Runs:
         """Return the runs of both."""
@@ -46,14 +48,39 @@ class Runs:
 
 def design_runs(study: Study) -> Runs:
     """Read the points of the design and what was observed there."""
-    u = np.repeat(load_arrays(study.results / "design.npz")["u"], study.tables.design.replicates, axis=0)
+    u = load_arrays(study.results / "design.npz")["u"]
     found = load_arrays(study.results / "observables.npz")
-    return _runs(u, [(found[f"{i}.y"], found[f"{i}.good"]) for i in range(len(study.experiments))])
+    return _runs(study, u, [(found[f"{i}.y"], found[f"{i}.good"]) for i in range(len(study.experiments))])
 
 
-def _runs(u: Array, observed: list[tuple[Array, Mask]]) -> Runs:
+def _runs(study: Study, u: Array, observed: list[tuple[Array, Mask]]) -> Runs:
+    """Return the runs at points u of every experiment: each by itself, or one statistic of all that a point has."""
+    table = study.tables.design
+    if table.statistic is not None:
+        return _statistics(study, u, observed)
     good = np.hstack([np.repeat(fine[:, None], y.shape[1], axis=1) for y, fine in observed])
-    return Runs(u, np.where(good, np.hstack([y for y, _ in observed]), np.nan), good)
+    y = np.where(good, np.hstack([y for y, _ in observed]), np.nan)
+    return Runs(np.repeat(u, table.replicates, axis=0), y, good, np.zeros(y.shape))
+
+
+def _statistics(study: Study, u: Array, observed: list[tuple[Array, Mask]]) -> Runs:
+    statistic, replicates = statistic_of(study), study.tables.design.replicates
+    assert statistic is not None
+    rng = np.random.default_rng([study.seed, STAGES["observables"].number])
+    found = [over_replicates(y, good, replicates, statistic, rng) for y, good in observed]
+    if lost := max(each.partial for each in found):
+        text = f"At {lost} points some of the {replicates} runs failed; the {statistic} there is over the others."
+        warnings.warn(text, TamisWarning, stacklevel=2)
+    y, error = np.hstack([each.y for each in found]), np.hstack([each.error for each in found])
+    return Runs(u, y, np.isfinite(y), error)
+
+
+def statistic_of(study: Study) -> Statistic | None:
+    """Return what is taken over the runs of a point before a surrogate is fitted; None where each run counts."""
+    table = study.tables.design
+    if table.statistic is None:
+        return None
+    return Statistic(table.statistic, 0.5 if table.level is None else float(table.level))
 
 
 @dataclass(frozen=True)
@@ -84,7 +111,7 @@ def enriched(context: Context, one_round: Callable[[Runs, int], Round[Fitted]]) 
     ``one_round`` is given the runs and the number of the round.
     """
     study = context.study
-    table = study.tables.surrogate.enrich
+    table, design = study.tables.surrogate.enrich, study.tables.design
     runs = design_runs(study)
     first, keys = len(runs.u), [np.empty((len(study.experiments), 0), dtype="U1")]
     growth: list[list[list[float]]] = []
@@ -93,7 +120,7 @@ def enriched(context: Context, one_round: Callable[[Runs, int], Round[Fitted]]) 
         growth.append([[len(runs.u), score] for score in last.scores])
         judged = np.isfinite(last.scores).all()
         worst = min(last.scores) if judged else -np.inf
-        spent = (len(runs.u) - first) // study.tables.design.replicates
+        spent = (len(runs.u) - first) // (1 if design.statistic else design.replicates)
         if table is None or spent >= table.budget or worst >= table.q2:
             break
         told = {last.measure: worst, "asked for": float(table.q2)} if judged else {}
@@ -126,7 +153,7 @@ def _run_at(context: Context, u: Array) -> tuple[Any, Runs]:
     rows = [made[i * n : (i + 1) * n] for i in range(len(study.experiments))]
     observed = [observe(e, row, context.store) for e, row in zip(study.experiments, rows, strict=True)]
     keys = np.array([[run.key for run in row] for row in rows])
-    return keys, _runs(np.repeat(u, study.tables.design.replicates, axis=0), observed)
+    return keys, _runs(study, u, observed)
 
 
 def load_runs(study: Study) -> Runs:
@@ -137,4 +164,4 @@ def load_runs(study: Study) -> Runs:
     kept = (
         "runs." if emulates_loglike(study.raw) else ""
     )  # beside those that the log-likelihood was fitted to
-    return Runs(*(found[f"{kept}{name}"] for name in ("u", "y", "good")))
+    return Runs(*(found[f"{kept}{name}"] for name in ("u", "y", "good", "error")))

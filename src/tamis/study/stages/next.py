@@ -15,7 +15,10 @@ from tamis.study.series import Series
 from tamis.study.stages.prediction import by_runs
 from tamis.types import Event, Value
 
-_QUICK, _SLOW = 2000, 200  # draws where a batch door or a surrogate answers, and where every draw is a run
+_QUICK, _SLOW = (
+    2000,
+    200,
+)  # draws where a batch interface or a surrogate answers, and where every draw is a run
 _LONG = 500  # draws of correlated errors or of emulated signals, whose densities are expensive
 _SIGNAL = 20  # numbers of an observation above which its surrogate's error runs along modes
 

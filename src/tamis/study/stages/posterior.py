@@ -36,7 +36,7 @@ from tamis.types import Array
 FIRST_TIMED, MOST_TIMED = 4, 1024  # points of the first batch timed and of the last
 _TIMED = 0.2  # seconds of a batch from which its time is that of its points
 _MAPPED, _SIDE, _AVERAGED = 4, 21, 16  # inputs of a map of success, points a side, points averaged over
-MOST_STORED = 100_000  # runs that sampling a simulator without a batch door may leave in the store
+MOST_STORED = 100_000  # runs that sampling a simulator without a batch interface may leave in the store
 
 
 def stored_runs(study: Study) -> int | None:
@@ -54,7 +54,7 @@ def check_affordable(study: Study) -> None:
         keys = "n" if study.settings.sampler.method == "tmcmc" else "chains or draws"
         raise StudyError(
             f"sampling {study.simulator.name} directly would store about {runs:,} runs, more than {MOST_STORED:,}; "
-            f"use a surrogate ([surrogate] method), give it a batch door (@simulator.batch) or lower [inference] {keys}"
+            f"use a surrogate ([surrogate] method), give it a batch (@simulator.batch) or lower [inference] {keys}"
         )
 
 

@@ -18,7 +18,7 @@ from tamis.study.context import Context, designed, emulated
 from tamis.study.definition import Study
 from tamis.study.layout import Block, layout
 from tamis.study.reader import emulates_loglike
-from tamis.study.stages.enrichment import Round, Runs, enriched
+from tamis.study.stages.enrichment import Round, Runs, enriched, statistic_of
 from tamis.study.stages.loglike import run_loglike
 from tamis.surrogates.base import Surrogate, varies
 from tamis.surrogates.joined import Joined, Part
@@ -184,6 +184,7 @@ def _records(study: Study, runs: Runs, model: Joined, growth: Array) -> list[Emu
     ``growth`` (rounds, blocks, 2) holds the number of runs and the score of every round, the last being this one.
     """
     x = study.model_space.from_unit(runs.u)
+    statistic = statistic_of(study)
     answer = []
     for i, block in enumerate(blocks(study)):
         judged = _judged(model, block)
@@ -208,9 +209,17 @@ def _records(study: Study, runs: Runs, model: Joined, growth: Array) -> list[Emu
                 growth=growth[:, i],
                 judged=judged,
                 shared=float(model.shared[block.columns].mean()),
+                statistic=f"{statistic} over {study.tables.design.replicates} runs" if statistic else "",
+                chance=_chance(runs, block) if statistic else np.nan,
             )
         )
     return answer
+
+
+def _chance(runs: Runs, block: Block) -> float:
+    """Return the share of an observation's variance over the points that is the error of a statistic."""
+    y, error = runs.y[:, block.columns], runs.error[:, block.columns]
+    return float(np.nanmean(error**2, axis=0).sum() / max(np.nanvar(y, axis=0).sum(), 1e-300))
 
 
 def _judged(model: Joined, block: Block) -> bool:

@@ -121,9 +121,9 @@ class ArticulatedWall(Played):
     the hinge lines 0-1, 2-3, ..., rows 1 and 3 nine between 1-2, 3-4, ... and a half-block at each end: ``r<row>_<nn>``
     from -y to +y. Each hinge line carries five bars, ``bar<nn>_<k>`` from below, half in a block and half in the one
     above. Rings hold them, ``d_z`` from the face of the block and ``d_z`` from the end of the bar, or the whole wall of
-    the hole. The sling through the bars ends in the lowest and in the topmost block; its vertical play ``v_p`` is shared
-    by six axial stops: one where bar meets bar, on which the upper bar also rests, and one at each end. The rock flies
-    along +x.
+    the hole. The sling through the bars ends in the lowest and in the topmost block; its vertical play ``v_p`` is
+    shared by six axial stops: one where bar meets bar, on which the upper bar also rests, and one at each end. The rock
+    flies along +x.
     """
 
     d_z: float = port(
