@@ -38,6 +38,7 @@ ROWS = [  # each may import the rows above it
         "observables",
         "noise",
         "gaussians",
+        "probit",
         "space",
         "design",
         "marginals",
