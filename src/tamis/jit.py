@@ -113,7 +113,7 @@ def inner(function: F) -> F:
 
 
 def is_cold(family: Path) -> bool:
-    """Say whether the kernels of a family have yet to be compiled on this machine."""
+    """Say whether the kernels of a family, or of one of its engines, have yet to be compiled on this machine."""
     return any(not any(_folder(file).glob("*.nbc")) for file in family.rglob("kernels.py"))
 
 
