@@ -167,6 +167,12 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="instead of numbers, write the whole run (.npz): poses of all bodies, contact forces, every step",
     )
+    sub.add_argument(
+        "--through",
+        metavar="GROUP,...",
+        default="",
+        help="groups that the storyboard draws like glass, so that one sees what they hide",
+    )
     sub.add_argument("--field", metavar="NAME", help="colour the storyboard by this field of the replay")
 
     _store_verbs(add)
@@ -255,7 +261,11 @@ def _store_verbs(add: Callable[..., argparse.ArgumentParser]) -> None:
     sub.add_argument("into", type=Path, metavar="INTO", help=text)
     sub.add_argument("sources", type=Path, metavar="FROM", nargs="+", help=text)
 
-    sub = add("gc", gc, "List what a run store can do without, and with --yes remove it.")
+    sub = add(
+        "gc",
+        _handed("stores.print_gc", "store", "yes", "failed_folders", "orphans"),
+        "List what a run store can do without, and with --yes remove it.",
+    )
     sub.add_argument("store", type=Path, metavar="STUDY|RUNS", help=text)
     sub.add_argument("--yes", action="store_true", help="remove it")
     sub.add_argument(
@@ -359,14 +369,6 @@ def run(arguments: argparse.Namespace) -> int:
     poor = not arguments.force and any(emulation.poor for emulation in results.emulations or ())
     unsound = any(worry.unsound for worry in results.worries)
     return COMPUTATION_SAYS_NO if unsound or (poor and upto in ("surrogate", "sensitivity")) else DONE
-
-
-def gc(arguments: argparse.Namespace) -> int:
-    """Clean a run store up."""
-    from tamis.cli.stores import print_gc
-
-    chosen = {"failed_folders": arguments.failed_folders, "orphans": arguments.orphans}
-    return print_gc(arguments.store, yes=arguments.yes, **chosen)
 
 
 def report(arguments: argparse.Namespace) -> int:

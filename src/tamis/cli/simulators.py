@@ -21,11 +21,12 @@ from tamis.simulation import complete, explained, find
 
 def describe(arguments: argparse.Namespace) -> int:
     """List, describe or run simulators."""
-    if (arguments.field and not arguments.storyboard) or (
+    if ((arguments.field or arguments.through) and not arguments.storyboard) or (
         (arguments.storyboard or arguments.record) and not arguments.name
     ):
         raise StudyError(
-            "expected tamis sim NAME [key=value...] --storyboard FILE [--field FIELD] --record FILE"
+            "expected tamis sim NAME [key=value...] --storyboard FILE [--field FIELD] [--through GROUPS], "
+            "or --record FILE"
         )
     if arguments.name is None:
         table(("simulator", "what it is"), list(builtins().items()))
@@ -42,7 +43,8 @@ def describe(arguments: argparse.Namespace) -> int:
 
         path, inputs = arguments.storyboard, _values(arguments.inputs)
         tell_of_compiling(simulator)
-        frames, span = write_storyboard(simulator, inputs, path, field=arguments.field)
+        through = [name for name in arguments.through.split(",") if name]
+        frames, span = write_storyboard(simulator, inputs, path, field=arguments.field, through=through)
         say(f"{path}: {frames} frames over {span:.4g} s")
         return DONE
     if not arguments.inputs:

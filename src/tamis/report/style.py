@@ -254,7 +254,7 @@ def set_abscissa(ax: Axes, values: Sequence[Array], margin: float) -> None:
 
 
 def is_geometric(x: Array) -> bool:
-    """Say whether positive numbers over at least a decade are in a constant ratio, as far as they are rounded."""
+    """Return whether positive numbers over at least a decade are in a constant ratio, as far as they are rounded."""
     if len(x) < 4 or not (np.isfinite(x).all() and np.min(x) > 0):
         return False
     steps = np.diff(np.log(np.unique(x)))

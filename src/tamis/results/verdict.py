@@ -140,7 +140,7 @@ def uncounted(panel: Panel) -> float:
 
 
 def has_error(panel: Panel) -> bool:
-    """Say whether the total differs from the model alone."""
+    """Return whether the total differs from the model alone."""
     return bool(panel.error_var.any() or np.any(panel.bias))
 
 

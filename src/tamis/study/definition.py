@@ -113,7 +113,7 @@ class Study:
         return self.path.parent / "runs"
 
     def batched(self, experiments: Iterable[Experiment]) -> bool:
-        """Say whether the simulator answers whole batches of points with all that these experiments observe."""
+        """Return whether the simulator answers whole batches of points with all that these experiments observe."""
         return batched(self.simulator, {name for e in experiments for name in e.needs}) is not None
 
     @property

@@ -363,7 +363,7 @@ def _reopen(study: Study, manifest: dict[str, Any], current: dict[str, bool], fi
 
 
 def _lost(store: RunStore, keys: list[str]) -> bool:
-    """Say whether a run that the results stand on has gone from the store, or is damaged there."""
+    """Return whether a run that the results stand on has gone from the store, or is damaged there."""
     return len(store.recover(keys)) < len(keys)
 
 

@@ -185,7 +185,7 @@ class Facts:
         return self.tests, printed, self.ahead, self.files([self.tests, self.ahead])
 
     def asks_sensitivity(self) -> bool:
-        """Say whether the file asks for it, or a surrogate of the observables gives it."""
+        """Return whether the file asks for it, or a surrogate of the observables gives it."""
         given = self.emulated and not emulates_loglike(self.raw)
         return given or (self.designed and "sensitivity" in self.raw.tables)
 
@@ -239,7 +239,7 @@ def posterior_content(raw: Raw) -> str:
 
 
 def applies(raw: Raw, stage: str) -> bool:
-    """Say whether a study has this stage."""
+    """Return whether a study has this stage."""
     return STAGES[stage].applies(Facts(raw))
 
 
@@ -267,9 +267,11 @@ def reasons(raw: Raw) -> dict[str, str]:
     for name, good in up_to_date(raw).items():
         entry, why = done.get(name), ""
         if not good and entry:
-            was = {**now, **entry.get("code", {})}
+            was = entry.get("code")  # not recorded by former versions
             if entry.get("hash") == facts[name]:
                 why = "its files are missing, or not as they were written"
+            elif was is None:
+                why = "the study file, its data, some code or an earlier stage has changed"
             elif was["simulator"] != now["simulator"]:
                 why = "the simulator's code has changed"
             elif was["tamis"] != now["tamis"]:
