@@ -1,10 +1,12 @@
-"""Newton's method, and the path where it comes to nothing: for as many bodies as can be factorised.
+"""The direct methods together, each where the others come to nothing: for as many bodies as can be factorised.
 
-Newton's method (``newton.py``) uses the warm start and mostly ends within thirty iterations. Where it has not ended by
-then it rarely does, and the path (interior_point), which begins from nothing, takes over; it decides who carries, and
-Newton's method supplies the last digits. On the 181 hardest of 700 steps of the struck wall this takes two thirds of
-the time of Newton's method alone; wedged grains (``patches.py``) often yield to the path only. It is taken
-once: from the same problem it would end in the same place.
+*Newton's method with an active set* (``active_set.py``) is the first choice, in bouts of `BOUT` iterations: it ends
+most problems in one, and where it has not ended then it mostly goes round in circles, which some sweeps of Gauss-Seidel
+end. *Newton's method with a proximal centre* (``newton.py``) is slower and steadier: what it has gained it does not
+lose. It takes every other bout: of 100 steps of an articulated wall all are solved so in 8 ms in the mean, with the
+active set alone 5 are not in 15 bouts, with the proximal centre alone it takes 14 ms. The *path* through the interior of
+the cones (``interior_point.py``) begins from nothing and does not see what stops the others; it ends some digits early
+and is taken once, for from the same problem it would end in the same place.
 """
 
 from __future__ import annotations
@@ -14,19 +16,22 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.jit import kernel
+from tamis.jit import inner, kernel
+from tamis.sim.contact.active_set import active_set_newton
 from tamis.sim.contact.interior_point import Path, follow
 from tamis.sim.contact.linear import BlockLU
 from tamis.sim.contact.newton import FIRST, Trial, proximal_newton
-from tamis.sim.contact.problem import Contacts, copy, impose
+from tamis.sim.contact.problem import Contacts, copy, impose, residual
 
 Array = NDArray[np.float64]
 
-TRY = 30  # iterations of Newton's method before the path is taken
+BOUT = 20  # iterations of Newton's method with an active set,
+STEADY = 40  # and of the one with a proximal centre
+CYCLE = 2  # bouts of which the last is the steady one
+PATH = 7  # the bout in whose place the path is taken
 STEPS = 40  # of the path
 POLISH = 30  # iterations from where the path ends
 STIFF = 1e3  # stiffness to begin these with: who carries is decided
-AGAIN = 20  # iterations where the path has been taken before; it would end where it did
 
 
 @kernel
@@ -38,23 +43,71 @@ def solve_direct(
     weight: Array,
     goal: float,
     scale: float,
-    first: bool,
+    bout: int,
     count: int,
     lu: BlockLU,
     trial: Trial,
     scratch: Path,
 ) -> tuple[int, float, int]:
-    """Improve w and r to a residual, a velocity, of ``goal``; return iterations, residual, worst contact."""
-    iterations, found, worst = proximal_newton(
-        contacts, w, r, weight, goal, TRY if first else AGAIN, FIRST, count, lu, trial
+    """Improve w and r in the bout of that number, towards a residual, a velocity, of ``goal``.
+
+    Returns iterations, residual and worst contact.
+    """
+    if bout == PATH:
+        return polish_path(contacts, w, r, W, weight, goal, scale, count, lu, trial, scratch)
+    if bout % CYCLE == CYCLE - 1:
+        return proximal_newton(contacts, w, r, weight, goal, STEADY, FIRST, count, lu, trial)
+    return active_set_newton(contacts, w, r, weight, goal, BOUT, count, lu, trial, scratch.active)
+
+
+@kernel
+def solve_outright(
+    contacts: Contacts,
+    w: Array,
+    r: Array,
+    W: Array,
+    weight: Array,
+    goal: float,
+    scale: float,
+    count: int,
+    lu: BlockLU,
+    trial: Trial,
+    scratch: Path,
+) -> tuple[int, float, int]:
+    """Improve w and r by one method after the other, as `solve_direct` does, but without sweeps between them."""
+    iterations, found, worst = active_set_newton(
+        contacts, w, r, weight, goal, BOUT, count, lu, trial, scratch.active
     )
-    if found <= goal or not first:
+    if found > goal:
+        steps, found, worst = proximal_newton(contacts, w, r, weight, goal, STEADY, FIRST, count, lu, trial)
+        iterations += steps
+    if found <= goal:
         return iterations, found, worst
-    least, where = found, worst
+    steps, found, worst = polish_path(contacts, w, r, W, weight, goal, scale, count, lu, trial, scratch)
+    return iterations + steps, found, worst
+
+
+@inner
+def polish_path(
+    contacts: Contacts,
+    w: Array,
+    r: Array,
+    W: Array,
+    weight: Array,
+    goal: float,
+    scale: float,
+    count: int,
+    lu: BlockLU,
+    trial: Trial,
+    scratch: Path,
+) -> tuple[int, float, int]:
+    """Follow the path, let Newton's method supply the last digits; where that is worse, leave w and r as they were."""
+    least, where = residual(contacts, w, r, weight, trial.errors)
     copy(r, scratch.kept)
-    steps, found, worst = follow(contacts, w, r, W, weight, goal, scale, STEPS, count, lu, trial, scratch)
-    iterations += steps
-    if goal < found < scale:  # from there even if Newton's method had come further: it was stuck
+    iterations, found, worst = follow(
+        contacts, w, r, W, weight, goal, scale, STEPS, count, lu, trial, scratch
+    )
+    if goal < found < scale:
         steps, found, worst = proximal_newton(contacts, w, r, weight, goal, POLISH, STIFF, count, lu, trial)
         iterations += steps
     if not found <= least and not math.isnan(least):

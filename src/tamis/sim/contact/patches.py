@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.jit import inner, kernel
-from tamis.sim.contact.direct import solve_direct
+from tamis.sim.contact.direct import solve_outright
 from tamis.sim.contact.gauss_seidel import Local
 from tamis.sim.contact.interior_point import Path, path_arrays
 from tamis.sim.contact.linear import BlockLU, analyse, block_lu
@@ -193,7 +193,7 @@ def mend(
         count, _ = analyse(m, own.a, own.b, p.lu)
         if count == 0:
             continue
-        _, found, _ = solve_direct(
+        _, found, _ = solve_outright(
             own,
             p.w[:m],
             p.r[:n],
@@ -201,7 +201,6 @@ def mend(
             p.weight[:n],
             0.5 * goal,
             scale,
-            True,
             count,
             p.lu,
             p.trial,

@@ -61,7 +61,7 @@ CONVERGED, CAPPED, NOT_FINITE = 0, 1, 2
 MAX_ITERATIONS = 4000
 FIRST_SWEEPS = 30  # before the factorisation is considered
 ROUND = 25  # sweeps between two looks at the residual
-BETWEEN = 8  # sweeps between attempts at all bodies together: another start for Newton's method
+BETWEEN = 40  # sweeps between attempts at all bodies together: another start for Newton's method
 STUCK = 5  # attempts, at all bodies or at those of unsettled contacts, after which something else is tried:
 LONG = 150  # so many sweeps, or larger patches
 FEW, SOME = 0.02, 5  # share and number of unsettled contacts from which on sweeps keep to their surroundings;
@@ -190,7 +190,7 @@ def solve_touching(
     iterations = relax(contacts, w, r, local, goal, QUIET * goal, FIRST_SWEEPS, last)
     confine(contacts, r)
     impose(contacts, r, free, w)
-    count, least, swept, first, before, tries, large = -1, math.inf, True, True, n, 0, CORE
+    count, least, swept, bout, before, tries, large = -1, math.inf, True, 0, n, 0, CORE
     while True:
         found, worst = residual(contacts, w, r, weight, errors)
         scale = scale_of(speed, r, weight)
@@ -220,10 +220,11 @@ def solve_touching(
             break
         if count > 0 and swept:
             iterations += solve_direct(
-                contacts, w, r, local.W, weight, goal, scale, first, count, work.lu, trial, work.path
+                contacts, w, r, local.W, weight, goal, scale, bout, count, work.lu, trial, work.path
             )[0]
             begin(w, r, last)
-            swept = first = False
+            swept = False
+            bout += 1
             tries += 1
             continue
         left, limit = unsettled(errors, goal, n), ROUND if count == 0 else BETWEEN
