@@ -72,7 +72,7 @@ def reached(path: Path, read: Callable[[Path, bytes], tuple[T, Imported]]) -> di
 
 
 def _index(source: Path, near: Path) -> bool:
-    """Say whether a file is a list of names for users; modules of tamis import them from where they stand.
+    """Return whether a file is a list of names for users; modules of tamis import them from where they stand.
 
     A kernel would be compiled anew else whenever anything in its folder changes.
     """

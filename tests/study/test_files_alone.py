@@ -13,9 +13,10 @@ from tamis.cli.main import main
 from tamis.errors import StudyError, TamisError
 from tamis.report.page import write_report
 from tamis.results.gather import load_results
+from tamis.results.manifest import read_manifest, write_manifest
 from tamis.results.study import load_study, save_study
 from tamis.runs.locks import released, seized
-from tamis.study.reader import read
+from tamis.study.reader import noise_parameters, read
 from tamis.study.stages import table
 from tamis.study.stages.table import up_to_date
 from tests.study.beam import edit, few_draws, split, write
@@ -90,26 +91,31 @@ def test_the_report_alone_tells_labels_of_now(folder, capsys):
     assert "New" in (folder / "results" / "study" / "report.html").read_text()
 
 
-@pytest.mark.parametrize("by", ["none", "group"])
-def test_the_report_alone_needs_neither_model_nor_study_nor_runs(folder, capsys, by):
-    split(folder, by)
+def test_the_report_alone_needs_neither_model_nor_study_nor_runs(folder, capsys):
     Study.load("study.toml").run(executor=0)
     report = folder / "results" / "study" / "report.html"
     (folder / "model.py").unlink()
-    for asked in ("study.toml", "results/study"):
-        report.unlink()
-        assert main(["report", asked]) == 0 and "design runs" in report.read_text()
+    report.unlink()
+    assert main(["report", "study.toml"]) == 0 and "design runs" in report.read_text()
     shutil.rmtree(folder / "runs")
     (folder / "study.toml").unlink()
     assert main(["report", "results/study"]) == 0
     assert "run store is not beside these results" in report.read_text()
-    moved = folder / "elsewhere"
+    moved = folder / "moved"
     shutil.copytree(folder / "results" / "study", moved)
     found = load_results(moved)
-    assert found.design is None and (found.panels or found.parts[0].panels)
+    assert found.design is None and found.panels and found.posterior is not None
     assert any("run store" in worry.text for worry in found.worries)
     (moved / "prediction.npz").unlink()
     assert main(["report", str(moved)]) == 2 and "prediction is not up to date" in capsys.readouterr().err
+
+
+def test_the_report_of_a_split_study_needs_no_model(folder, capsys):
+    split(folder, "experiment")
+    Study.load("study.toml").run("prediction", executor=0)
+    (folder / "model.py").unlink()
+    assert main(["report", "study.toml"]) == 0
+    assert "Parts of the data" in (folder / "results" / "study" / "report.html").read_text()
 
 
 def test_the_report_alone_is_refused_where_the_model_has_changed(folder, capsys):
@@ -137,6 +143,16 @@ def test_a_changed_core_is_told(folder, capsys, monkeypatch):
     monkeypatch.setattr(table, "core_code", lambda: "other")
     main(["status", "study.toml"])
     assert "tamis itself has changed" in capsys.readouterr().out
+    manifest = read_manifest(folder / "results" / "study")
+    del manifest["stages"]["design"]["code"]  # as former versions left it
+    write_manifest(folder / "results" / "study", manifest)
+    main(["status", "study.toml"])
+    assert "some code" in capsys.readouterr().out
+
+
+def test_parameters_of_error_models_are_found_under_any_key(folder):
+    edit(folder, 'kind = "gaussian", sd = "s"', 'kind = "new", rate = "s", of = "model", matrix = "b.csv"')
+    assert set(noise_parameters(read(folder / "study.toml"))) == {"s"}
 
 
 def test_check_writes_nothing(folder, capsys):

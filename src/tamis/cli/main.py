@@ -161,9 +161,22 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="instead of numbers, draw six frames of its replay (.png, .svg, .pdf)",
     )
+    sub.add_argument(
+        "--record",
+        type=Path,
+        metavar="FILE",
+        help="instead of numbers, write the whole run (.npz): poses of all bodies, contact forces, every step",
+    )
+    sub.add_argument(
+        "--through",
+        metavar="GROUP,...",
+        default="",
+        help="groups that the storyboard draws like glass, so that one sees what they hide",
+    )
     sub.add_argument("--field", metavar="NAME", help="colour the storyboard by this field of the replay")
 
     _store_verbs(add)
+    _motions_verb(add)
 
     sub = add("serve", serve, "Offer a simulator over HTTP, to any client of the UM-Bridge protocol.")
     sub.add_argument("name", metavar="NAME", help="dem.impact, model.py:ball, or a study file")
@@ -176,6 +189,28 @@ def _parser() -> argparse.ArgumentParser:
     )
     sub.add_argument("--timeout", type=float, metavar="S", help="seconds after which a run is killed")
     return parser
+
+
+def _motions_verb(add: Callable[..., argparse.ArgumentParser]) -> None:
+    sub = add(
+        "motions",
+        motions,
+        "Read recorded accelerograms: intensity measures, and parameters of the stochastic model behind them.",
+    )
+    sub.add_argument(
+        "files", type=Path, metavar="FILE", nargs="+", help="AT2 files, or CSV files with a header"
+    )
+    sub.add_argument("--step", type=float, metavar="S", help="resample to this step first, without aliasing")
+    sub.add_argument("--column", metavar="NAME", help="of a CSV file: the column of accelerations")
+    sub.add_argument("--dt", type=float, metavar="S", help="of a CSV file without times: its step")
+    sub.add_argument("--unit", metavar="UNIT", help="of a CSV file without one: m/s2, cm/s2, gal or g")
+    sub.add_argument("--csv", type=Path, metavar="FILE", help="write the parameters to a table")
+    sub.add_argument(
+        "--figure",
+        type=Path,
+        metavar="FILE",
+        help="draw one record beside its model, or the parameters of a set against each other (.png, .svg, .pdf)",
+    )
 
 
 def _store_verbs(add: Callable[..., argparse.ArgumentParser]) -> None:
@@ -226,7 +261,11 @@ def _store_verbs(add: Callable[..., argparse.ArgumentParser]) -> None:
     sub.add_argument("into", type=Path, metavar="INTO", help=text)
     sub.add_argument("sources", type=Path, metavar="FROM", nargs="+", help=text)
 
-    sub = add("gc", gc, "List what a run store can do without, and with --yes remove it.")
+    sub = add(
+        "gc",
+        _handed("stores.print_gc", "store", "yes", "failed_folders", "orphans"),
+        "List what a run store can do without, and with --yes remove it.",
+    )
     sub.add_argument("store", type=Path, metavar="STUDY|RUNS", help=text)
     sub.add_argument("--yes", action="store_true", help="remove it")
     sub.add_argument(
@@ -332,14 +371,6 @@ def run(arguments: argparse.Namespace) -> int:
     return COMPUTATION_SAYS_NO if unsound or (poor and upto in ("surrogate", "sensitivity")) else DONE
 
 
-def gc(arguments: argparse.Namespace) -> int:
-    """Clean a run store up."""
-    from tamis.cli.stores import print_gc
-
-    chosen = {"failed_folders": arguments.failed_folders, "orphans": arguments.orphans}
-    return print_gc(arguments.store, yes=arguments.yes, **chosen)
-
-
 def report(arguments: argparse.Namespace) -> int:
     """Rebuild the report alone; results are files, so that the model is needed only where the study file changed."""
     from tamis.cli.summary import shown
@@ -426,6 +457,13 @@ def next_(arguments: argparse.Namespace) -> int:
 def sim(arguments: argparse.Namespace) -> int:
     """List, describe or run simulators."""
     from tamis.cli.simulators import describe
+
+    return describe(arguments)
+
+
+def motions(arguments: argparse.Namespace) -> int:
+    """Describe recorded ground motions."""
+    from tamis.cli.motions import describe
 
     return describe(arguments)
 

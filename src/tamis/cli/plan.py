@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tamis.cli import terminal
 from tamis.cli.terminal import say, table
 from tamis.contract import check_simulator
 from tamis.errors import SimulationError, StudyError
@@ -28,7 +31,7 @@ from tamis.runs.store import Run, RunStore, failure_groups, paths
 from tamis.simulation import explained
 from tamis.study.events import under_way
 from tamis.study.reader import Raw, read
-from tamis.study.stages.table import STAGES, Facts, reasons, stage_hashes, up_to_date
+from tamis.study.stages.table import STAGES, Facts, posterior_content, reasons, stage_hashes, up_to_date
 from tamis.types import Array, Inputs, Outputs, Value, silent
 
 if TYPE_CHECKING:
@@ -46,17 +49,41 @@ _PATIENCE = 20.0  # seconds, for asking a simulator whether it keeps its contrac
 def print_plan(path: Path) -> int:
     """Validate a study, run one point, time it, and say what the whole will take."""
     from tamis.study.build import build
-    from tamis.study.stages.design import design_inputs
 
     raw = read(path)
     study = _with_numbers(build(raw))
     say(f"{raw.path.name}: {study.title}")
-    roles = [(p.name, p.unit, _role(study, p.name), *_range(p.prior)) for p in study.space.parameters]
-    table(("parameter", "unit", "role", "5 % of prior", "95 %"), roles)
+    if study.origins:
+        drawn = [
+            (p.name, p.unit, _role(study, p.name), _drawn(study, p.name)) for p in study.space.parameters
+        ]
+        table(("parameter", "unit", "role", "drawn from"), drawn)
+    else:
+        roles = [(p.name, p.unit, _role(study, p.name), *_range(p.prior)) for p in study.space.parameters]
+        table(("parameter", "unit", "role", "5 % of prior", "95 %"), roles)
     tests = [(s.name, s.use, len(s.experiments), _numbers(s)) for s in study.series]
     table(("series", "use", "conditions", "numbers observed"), tests)
+    for origin in study.origins:
+        if posterior_content(origin.study.raw):
+            say(f"{origin.name}: its posterior is up to date")
+        else:
+            say(f"{origin.name}: its posterior is made first")
+            _print_costs(_with_numbers(origin.study), "posterior", indent="  ")
+    _print_costs(study, "report")
+    _print_states(raw)
+    return 0
+
+
+def _print_costs(study: Study, upto: str, indent: str = "") -> None:
+    """Run one point, and say what the stages up to one will take."""
+    from tamis.study.stages.design import design_inputs
+
+    def say(text: str) -> None:
+        terminal.say(f"{indent}{text}")
+
+    facts = Facts(study.raw)
     seconds, each, otherwise = _one_point(study)
-    asked = design_inputs(study) if study.experiments else []
+    asked = design_inputs(study) if facts.designed else []
     keys = {run_key(study.simulator, inputs) for inputs in asked}
     n = len(keys)
     other = "observed" if whole_of(study.simulator) is study.simulator else "all"
@@ -64,14 +91,11 @@ def print_plan(path: Path) -> int:
     say(f"one run takes {duration(seconds)} and leaves {size(each)}{less}")
     if n:
         say(f"design: {n} runs, about {duration(n * seconds)} on one core, {size(n * each)} stored")
-        _print_stored(study, keys)
-    facts = Facts(raw)
-    for stage in STAGES.values():
+        _print_stored(study, keys, say)
+    for stage in islice(STAGES.values(), list(STAGES).index(upto) + 1):
         if stage.applies(facts) and hasattr(stage.module, "cost"):
             for line in stage.module.cost(study, seconds, duration):
                 say(line)
-    _print_states(raw)
-    return 0
 
 
 def _with_numbers(study: Study) -> Study:
@@ -86,7 +110,13 @@ def _with_numbers(study: Study) -> Study:
         return with_numbers(study, numbers(Context(study, store, 1, silent, False, {})))
 
 
-def _print_stored(study: Study, keys: set[str]) -> None:
+def _drawn(study: Study, name: str) -> str:
+    """Say which studies sampled a parameter, and at which number others held it."""
+    each = [f"{o.name} ({o.held[name]:g})" if name in o.held else o.name for o in study.origins]
+    return ", ".join(each)
+
+
+def _print_stored(study: Study, keys: set[str], say: Callable[[str], None]) -> None:
     """Say how many runs of the design are there already, and why the others have to be made."""
     with RunStore(study.runs) as store:
         have = store.get_many(keys)

@@ -164,12 +164,8 @@ def metropolis(
     """
     _check(space, chains, draws, groups, start, extend)
     target = scores.Target(space, loglike)
-    corners = space.from_unit(np.array([[0.1], [0.5], [0.9]]) * np.ones(space.dim))
     tag = {
-        "sampler": "metropolis",
-        "names": space.names,
-        "prior": corners,
-        "correlation": np.empty(0) if space.correlation is None else space.correlation,
+        **loop.problem("metropolis", space),
         "settings": (chains, draws, groups, extend),
         "start": np.empty(0) if start is None else start,
     }
@@ -400,7 +396,7 @@ def _judged(x: Array, groups: int) -> tuple[Array, Array]:
 
 
 def _enough(rhat: Array, ess: Array) -> bool:
-    """Say whether all groups have mixed but for the worst twentieth."""
+    """Return whether all groups have mixed but for the worst twentieth."""
     bad = np.sum([not mixed(r, e) for r, e in zip(rhat, ess, strict=True)])
     return bool(bad <= _ODD * len(rhat))
 
@@ -459,7 +455,7 @@ def _check(space: Space, chains: int, draws: int, groups: int, start: Array | No
 
 
 def mixed(rhat: Array, ess: Array) -> bool:
-    """Say whether chains agree and their draws are worth enough, from both figures of every parameter."""
+    """Return whether chains agree and their draws are worth enough, from both figures of every parameter."""
     return bool(rhat.max() <= _RHAT and ess.min() >= _ESS)  # not where one is NaN: nothing has moved
 
 

@@ -137,14 +137,7 @@ def tmcmc(
         raise StudyError(f"tmcmc needs at least 16 points, found n = {n}")
     with held():
         target = scores.Target(space, loglike)
-        corners = space.from_unit(np.array([[0.1], [0.5], [0.9]]) * np.ones(space.dim))
-        tag = {
-            "sampler": "tmcmc",
-            "names": space.names,
-            "prior": corners,
-            "correlation": np.empty(0) if space.correlation is None else space.correlation,
-            "settings": (n, fraction, sweeps),
-        }
+        tag = {**loop.problem("tmcmc", space), "settings": (n, fraction, sweeps)}
         tell = progress or silent
         state = loop.run(
             State,
@@ -230,7 +223,7 @@ def step(state: State, rng: Generator, *, target: scores.Target, fraction: float
 
 
 def _judged(state: State, fraction: float, sweeps: int) -> State:
-    """Say whether the population has mixed, or begin to count anew where a mean still drifts."""
+    """Return whether the population has mixed, or begin to count anew where a mean still drifts."""
     memory, drift = _memory(state), _drift(state, fraction)
     state = replace(state, memory=_with_last(state.memory, memory), drift=_with_last(state.drift, drift))
     if state.passes * _SWEEPS_PER_PASS >= 2 * sweeps:

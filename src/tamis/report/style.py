@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import io
 import math
+import os
 import re
 import textwrap
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import matplotlib
@@ -23,7 +25,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import Formatter, FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
+from tamis.errors import StudyError
+from tamis.files import replacing
 from tamis.types import Array
+
+SUFFIXES = (".png", ".svg", ".pdf")  # of figures by themselves
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -248,7 +254,7 @@ def set_abscissa(ax: Axes, values: Sequence[Array], margin: float) -> None:
 
 
 def is_geometric(x: Array) -> bool:
-    """Say whether positive numbers over at least a decade are in a constant ratio, as far as they are rounded."""
+    """Return whether positive numbers over at least a decade are in a constant ratio, as far as they are rounded."""
     if len(x) < 4 or not (np.isfinite(x).all() and np.min(x) > 0):
         return False
     steps = np.diff(np.log(np.unique(x)))
@@ -280,6 +286,25 @@ def to_svg(figure: Figure, name: str) -> str:
     used = set(re.findall(r'(?:url\(#|href="#)([^)"]+)', svg))
     svg = re.sub(r' id="([^"]*)"', lambda found: f' id="{name}-{found[1]}"' if found[1] in used else "", svg)
     return re.sub(r'(url\(#|href="#)', rf"\g<1>{name}-", svg)
+
+
+def check_figure_path(path: Path, what: str) -> None:
+    """Refuse a file that a figure cannot be written to, before it is drawn."""
+    if path.suffix.lower() not in SUFFIXES:
+        raise StudyError(f'{what} "{path}": expected a file name that ends in {", ".join(SUFFIXES)}')
+    if path.is_dir() or not os.access(path.parent, os.W_OK):
+        why = "is a folder" if path.is_dir() else f'no folder "{path.parent}" that can be written to'
+        raise StudyError(f'{what} "{path}": {why}; give the name of a file in one')
+
+
+def write_figure(figure: Figure, path: Path, name: str) -> None:
+    """Write a figure on white to a file of its own; the same figure gives the same bytes."""
+    figure.set_facecolor("white")
+    with replacing(path) as stream:
+        if path.suffix.lower() == ".svg":
+            stream.write(to_svg(figure, name).encode())
+        else:
+            figure.savefig(stream, format=path.suffix[1:].lower(), metadata={"CreationDate": None})
 
 
 def inline(svg: str, description: str) -> str:

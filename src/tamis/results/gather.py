@@ -144,8 +144,8 @@ def _gathered(
         found["propagations"],
         warned,
     )
-    worry = tuple(worries(*told, record.model_space.names, remedy))
-    said = verdict(emulations, posterior, found["panels"], worry)
+    worry = tuple(worries(*told, record.model_space.names, remedy, found["sources"]))
+    said = verdict(emulations, posterior, found["panels"], worry, found["sources"])
     mine = design, by_sampler, posterior, emulations
     return Results(record, folder, worry, said, manifest, *mine, **found, fresh=frozenset(fresh))
 

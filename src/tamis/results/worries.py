@@ -9,7 +9,7 @@ import numpy as np
 from tamis.errors import without_figures
 from tamis.inference import scores
 from tamis.inference.posterior import Posterior
-from tamis.results.records import DesignRuns, Emulation, Panel, Propagation, Worry
+from tamis.results.records import DesignRuns, Emulation, Panel, Propagation, Source, Worry
 from tamis.results.shapes import listed, modes, several, together
 from tamis.results.verdict import points, shortfall, uncounted
 from tamis.runs.provenance import OTHER_CODE, code_warning
@@ -47,6 +47,7 @@ def worries(
     warned: Sequence[str],
     inputs: Sequence[str],
     remedy: str = "",
+    sources: Sequence[Source] | None = None,
 ) -> list[Worry]:
     """Collect everything a reader of the results should worry about, the serious first.
 
@@ -63,7 +64,7 @@ def worries(
     found += _warned_runs(every)
     if not any(OTHER_CODE in text for text in warned) and (said := code_warning(every)):
         found.append(Worry(f"{said}."))
-    found += _surrogate(emulations or (), remedy)
+    found += _surrogate(emulations or (), remedy, posterior)
     if posterior is not None:
         found += _beyond(design, emulations, posterior)
         found += _sampler(posterior)
@@ -76,7 +77,28 @@ def worries(
         found += _other_side(panel)
         found += _parted(panel)
     found += _unsettled(propagations or ())
+    found += _of_sources(sources or ())
     return sorted(found, key=lambda worry: not worry.serious)
+
+
+def _of_sources(sources: Sequence[Source]) -> list[Worry]:
+    """Tell what is to be objected to posteriors of other studies, and to how they were drawn from."""
+    found = [Worry(f"{s.name}: {text}", *flags) for s in sources for text, *flags in s.worries]
+    squared = [s for s in sources if s.reweighted]
+    if squared:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            ratio = min(float(np.nanmin(s.drawn_moments[1] / s.moments[1])) for s in squared)
+        text = (
+            'The draws are weighted by their posterior density once more (reweight = "posterior"): they are those of '
+            f"the posterior squared, not of the posterior. Standard deviations of parameters fall to {ratio:.2f} of "
+            "the posterior's at worst; bands of predictions are too narrow accordingly."
+        )
+        found.append(Worry(text, serious=True))
+    left_out = [s for s in sources if not len(s.x)]
+    if left_out:
+        names = ", ".join(f"{s.name} ({s.weight:.1g})" for s in left_out)
+        found.append(Worry(f"Too little weight for two draws, hence none: {names}."))
+    return found
 
 
 def _failed_runs(what: str, runs: Sequence[Run], before: Sequence[Run] | None = None) -> list[Worry]:
@@ -115,7 +137,7 @@ def shortened(text: str, most: int = 120) -> str:
     return text if len(text) <= most else text[:most].rpartition(" ")[0] + " ..."
 
 
-def _surrogate(emulations: Sequence[Emulation], remedy: str) -> list[Worry]:
+def _surrogate(emulations: Sequence[Emulation], remedy: str, posterior: Posterior | None) -> list[Worry]:
     """Tell of observations that the surrogate gives poorly, and of runs it could not learn from."""
     found = []
     fault = shortfall(emulations)
@@ -129,9 +151,12 @@ def _surrogate(emulations: Sequence[Emulation], remedy: str) -> list[Worry]:
     blind = max((e.failed for e in emulations), default=0)
     if blind:
         most = max(emulations, key=lambda e: e.failed)
+        there = posterior is not None and "success_map" in posterior.diagnostics
+        weighed = ", and counts by the probability that a run succeeds" if there else ""
         text = (
-            f"The surrogate of {most.series} was fitted without {blind} runs that failed; it is blind there."
+            f"The surrogate of {most.series} was fitted without {blind} runs that failed; it is blind there"
         )
+        text += f"{weighed}."
         found.append(Worry(text, serious=blind > 0.2 * (blind + len(most.points))))
     return found
 

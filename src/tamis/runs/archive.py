@@ -444,14 +444,14 @@ def import_runs(
 
 
 def _differs(table: _Table, row: _Row, old: Run, store: RunStore) -> bool:
-    """Say whether a row is another outcome than the store's; two failures are not."""
+    """Return whether a row is another outcome than the store's; two failures are not."""
     if old.status != "done" or row.run.status != "done":
         return (old.status == "done") != (row.run.status == "done")
     return not alike(table.outputs(row), store.outputs(old.key))
 
 
 def alike(a: Outputs, b: Outputs) -> bool:
-    """Say whether outputs are the same to the last bit."""
+    """Return whether outputs are the same to the last bit."""
     return a.keys() == b.keys() and all(
         (a[name].dtype, a[name].shape, a[name].tobytes()) == (b[name].dtype, b[name].shape, b[name].tobytes())
         for name in a

@@ -103,7 +103,7 @@ def evaluate(
     old |= _made_otherwise(simulator, runs.values())
     left = [key for key in wanted if key not in runs or key in old]
     news = _News(progress or silent, len(wanted), [run for key, run in runs.items() if key not in old])
-    news.tell()
+    news.report()
     if left:
         code = code_of(simulator)
         limits = max_output, math.inf if memory is None else memory, salt
@@ -121,7 +121,7 @@ def evaluate(
                 store.recover(left)  # adopts what workers finished after the last word we had from them
                 raise
     store.flush()
-    news.tell()
+    news.report()
     return [runs[key] for key in keys]
 
 
@@ -133,7 +133,7 @@ class _Keeper:
         self._news = news
         self._group: list[Run] = []
         self._due = time.monotonic() + _GROUP_SECONDS
-        news.begin()
+        news.start_clock()
 
     def take(self, run: Run, left: Files) -> None:
         """Keep a run: nothing but a power cut takes it from here on."""
@@ -228,24 +228,24 @@ class _News:
         self._stored = self._done = len(stored)
         self._failed = sum(run.status != "done" for run in stored)
         self._start = time.monotonic()
-        self._told = 0.0
+        self._reported = 0.0
 
-    def begin(self) -> None:
+    def start_clock(self) -> None:
         """Count the time per run from now on."""
         self._start = time.monotonic()
 
     def add(self, runs: Sequence[Run]) -> None:
         self._done += len(runs)
         self._failed += sum(run.status != "done" for run in runs)
-        if time.monotonic() - self._told > _NEWS_SECONDS:
-            self.tell()
+        if time.monotonic() - self._reported > _NEWS_SECONDS:
+            self.report()
 
-    def tell(self) -> None:
-        self._told = time.monotonic()
+    def report(self) -> None:
+        self._reported = time.monotonic()
         left = self._total - self._done
         info: dict[str, float | int | str] = {"failed": self._failed, "left": left, "stored": self._stored}
         if self._done > self._stored or not left:
-            each = (self._told - self._start) / max(self._done - self._stored, 1)
+            each = (self._reported - self._start) / max(self._done - self._stored, 1)
             info["seconds_left"] = each * left
         self._progress(Event("runs", self._done, self._total, info))
 

@@ -111,7 +111,7 @@ class Ledger:
                     self._found(key, known, paths(self.root, key)[0])
 
     def _redone(self, row: Row) -> bool:
-        """Say whether a packed run that failed was done again, with more to tell, before a kill came."""
+        """Return whether a packed run that failed was done again, with more to tell, before a kill came."""
         return row[0].status != "done" and paths(self.root, row[0].key)[0].exists()
 
     def _found(self, key: str, row: Row | None, path: Path) -> Run:
@@ -275,7 +275,7 @@ class Ledger:
                 raise
             self._index = index = Index.create(None)
             done = refill(self.root, path, index)
-        index.made()
+        index.mark_new()
         if done.damaged or (why and done.kept + done.read):
             named = f"; damaged and set aside: {'; '.join(done.damaged[:SHOWN])}" if done.damaged else ""
             warnings.warn(

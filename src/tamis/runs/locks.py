@@ -56,7 +56,7 @@ def released(handle: int) -> None:
 
 
 def held(root: Path) -> bool:
-    """Say whether somebody holds a folder's lock; no if we may not ask."""
+    """Return whether somebody holds a folder's lock; no if we may not ask."""
     try:
         handle = os.open(root / LOCK, os.O_RDONLY)
     except OSError:
@@ -78,7 +78,7 @@ def _holder(handle: int) -> str:
 
 
 def _alive(said: str) -> bool:
-    """Say whether the process that a lock file names lives, as far as this machine knows."""
+    """Return whether the process that a lock file names lives, as far as this machine knows."""
     pid, _, host = said.partition(" on ")
     if not pid.isdigit():
         return False
@@ -88,7 +88,7 @@ def _alive(said: str) -> bool:
 
 
 def alive(pid: int) -> bool:
-    """Say whether a process of this machine lives."""
+    """Return whether a process of this machine lives."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):

@@ -301,7 +301,7 @@ def attend(handle: int) -> None:
         ):  # reported by the run itself; loaded here so that no time-out pays for imports
             worker.load(job.address)
         world = worlds.get(job.address) or worlds.setdefault(job.address, World())
-        world.begin(job.salt, job.memory)
+        world.prepare_run(job.salt, job.memory)
         adopt_orphans()
         kept = below()
         line.send("begins")
@@ -318,7 +318,7 @@ def attend(handle: int) -> None:
 
 
 def _unchanged(job: Job) -> bool:
-    """Say whether a run let its simulator be; what could not be loaded has told so."""
+    """Return whether a run let its simulator be; what could not be loaded has told so."""
     with suppress(Exception):
         return worker.load(job.address).version == job.run.version
     return True

@@ -49,7 +49,7 @@ def _of_observed(code: str) -> str:
 
 
 def built_in(simulator: Simulator) -> bool:
-    """Say whether a simulator is one of tamis' own, whatever is kept of its outputs."""
+    """Return whether a simulator is one of tamis' own, whatever is kept of its outputs."""
     return file_of(whole_of(simulator).address) is not None
 
 

@@ -400,5 +400,5 @@ def _missing(path: Path) -> Path:
 
 
 def _whole(source: bytes | Path, row: Row | None) -> bool:
-    """Say whether an array file is what was written, as far as that is known."""
+    """Return whether an array file is what was written, as far as that is known."""
     return isinstance(source, bytes) or row is None or files.checksum(source) == row[1].crc

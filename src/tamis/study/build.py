@@ -23,11 +23,12 @@ from tamis.observables import SCALARS
 from tamis.results.study import Reference
 from tamis.simulation import Simulator, batched, described, find
 from tamis.space import Parameter, Space
-from tamis.study.definition import Sampler, Settings, Study
+from tamis.study.definition import Origin, Sampler, Settings, Study
 from tamis.study.keeping import observing, reduced
 from tamis.study.noises import Places
-from tamis.study.reader import Raw
-from tamis.study.schema import ParameterTable, StudyFile, validate
+from tamis.study.origins import adopted, check_chain, check_replicates
+from tamis.study.reader import Raw, sources
+from tamis.study.schema import FromTable, ParameterTable, StudyFile, validate
 from tamis.study.series import Builder, Series
 from tamis.study.stages.table import up_to_date
 from tamis.types import Array, Inputs
@@ -59,14 +60,22 @@ def build(raw: Raw) -> Study:
     fail = _Fault(raw.path.name)
     simulator = _simulator(fail, raw)
     fixed = _fixed(fail, raw.base, simulator, file.model.inputs)
-    space = _space(fail, file, simulator)
-    for name in fixed:
+    origins: tuple[Origin, ...] = ()
+    if isinstance(file.parameters, FromTable):
+        check_chain(fail, file, file.parameters)
+        studies = [build(source) for source in sources(raw)]
+        laws, carried, origins = adopted(fail, raw, file, simulator, studies)
+        space, fixed = _space(fail, file, laws, simulator, bounded=False), {**carried, **fixed}
+    else:
+        laws = file.parameters
+        space = _space(fail, file, laws, simulator)
+    for name in file.model.inputs:
         if name in space.names:
             raise fail(f"model.inputs.{name}", "is also a parameter; remove one of the two")
     places = Places(_known(raw))
     series = Builder(fail, raw, simulator, space, fixed, places).series(file)
     _no_idle_parameter(fail, space, simulator, series)
-    if not any(s.use == "calibrate" for s in series) and not any(s.use == "predict" for s in series):
+    if not (origins and series) and not any(s.use in ("calibrate", "predict") for s in series):
         raise fail("experiment", "a study needs at least one [[experiment]] or one [[predict]]")
     settings = Settings(
         _sampler(fail, file),
@@ -76,6 +85,8 @@ def build(raw: Raw) -> Study:
         _bytes(fail, file.model.memory),
     )
     _consistent(fail, file, simulator, series)
+    if origins:
+        check_replicates(fail, file, simulator, fixed, series)
     if file.model.keep == "observed":
         lean = reduced(simulator, series)
         simulator, series = lean, observing(lean, series)
@@ -95,6 +106,8 @@ def build(raw: Raw) -> Study:
         raw,
         raw.results.resolve(),
         open=tuple(places.open),
+        origins=origins,
+        laws=laws,
     )
 
 
@@ -185,7 +198,7 @@ def _consistent(fail: _Fault, file: StudyFile, simulator: Simulator, series: tup
             raise fail("sensitivity.methods", f'{message}; methods = ["regression"] needs neither')
     if file.sensitivity is not None and file.sensitivity.n.bit_count() != 1:
         raise fail("sensitivity.n", f"expected a power of two, found {file.sensitivity.n}")
-    if not any(s.use == "calibrate" for s in series):
+    if not (isinstance(file.parameters, FromTable) or any(s.use == "calibrate" for s in series)):
         for i, s in enumerate(s for s in series if s.use == "predict"):
             if s.where:
                 raise fail(f"predict[{i}].where", "there are no data, hence no posterior to take a part of")
@@ -234,6 +247,11 @@ def _loglike_consistent(fail: _Fault, file: StudyFile, series: tuple[Series, ...
     if "energy" in file.surrogate.model_fields_set:
         message = "is for principal components of long signals, and a log-likelihood is one number; remove it"
         raise fail("surrogate.energy", message)
+    if "failures" in file.surrogate.model_fields_set:
+        message = (
+            "is for surrogates of observables; runs that failed are left out of a log-likelihood's: remove it"
+        )
+        raise fail("surrogate.failures", message)
     tests = [s for s in series if s.use == "calibrate"]
     if not tests:
         raise fail("surrogate.target", "there are no data, hence no likelihood")
@@ -289,8 +307,16 @@ def _fixed(fail: _Fault, base: Path, simulator: Simulator, inputs: Mapping[str, 
     return fixed
 
 
-def _space(fail: _Fault, file: StudyFile, simulator: Simulator) -> Space:
-    parameters = tuple(_parameter(fail, name, table) for name, table in file.parameters.items())
+def _space(
+    fail: _Fault,
+    file: StudyFile,
+    laws: Mapping[str, ParameterTable],
+    simulator: Simulator,
+    *,
+    bounded: bool = True,
+) -> Space:
+    """Return the unknowns; where ``bounded``, their laws have to stay within what the simulator takes."""
+    parameters = tuple(_parameter(fail, name, table) for name, table in laws.items())
     for parameter in parameters:
         port = simulator.inputs.get(parameter.name)
         where = f"parameters.{parameter.name}"
@@ -307,7 +333,7 @@ def _space(fail: _Fault, file: StudyFile, simulator: Simulator) -> Space:
         if parameter.unit and port.unit and parameter.unit != port.unit:
             message = f'unit "{parameter.unit}", but {simulator.name} takes "{port.unit}"; convert the prior'
             raise fail(f"{where}.unit", message)
-        if port.bounds:
+        if port.bounds and bounded:
             low, high = (float(v) for v in parameter.prior.ppf(np.array([0.0, 1.0])))
             if low < port.bounds[0] - 1e-12 * abs(low) or high > port.bounds[1] + 1e-12 * abs(high):
                 message = f"the prior reaches from {low:g} to {high:g}, outside the {list(port.bounds)}"

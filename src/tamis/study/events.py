@@ -176,7 +176,7 @@ def follow(
 
 
 def _begun(path: Path, after: float) -> bool:
-    """Say whether a run that began after a time has written its first event."""
+    """Return whether a run that began after a time has written its first event."""
     try:
         with path.open("rb") as file:
             first = next(filter(None, map(_parsed, file)), None)
@@ -220,7 +220,7 @@ def _locked(handle: int) -> bool:
 
 
 def _writing(path: Path) -> bool:
-    """Say whether some process writes the file now; yes where the disk has no locks to ask."""
+    """Return whether some process writes the file now; yes where the disk has no locks to ask."""
     try:
         handle = os.open(path, os.O_RDONLY)
     except OSError:

@@ -26,7 +26,7 @@ from tamis.results.study import save_study
 from tamis.runs.locks import released, seized
 from tamis.runs.pool import Executors, Workers
 from tamis.runs.store import RunStore
-from tamis.study.build import with_numbers
+from tamis.study.build import build, with_numbers
 from tamis.study.context import Context
 from tamis.study.definition import Study
 from tamis.study.events import noted
@@ -35,7 +35,15 @@ from tamis.study.reader import hash_of
 from tamis.study.record import record
 from tamis.study.remedy import check_good_enough, remedy
 from tamis.study.stages.report import write_report
-from tamis.study.stages.table import STAGES, Stage, applies, code_of_now, stage_hashes, up_to_date
+from tamis.study.stages.table import (
+    STAGES,
+    Stage,
+    applies,
+    code_of_now,
+    posterior_content,
+    stage_hashes,
+    up_to_date,
+)
 from tamis.types import Progress, silent
 
 
@@ -54,6 +62,8 @@ def run(
     array files are damaged, all such have been set aside, and one more time makes them anew.
     """
     with _alone(study), noted(study.results, progress or silent) as news:
+        if list(STAGES).index(upto) >= list(STAGES).index("sources"):
+            study = _after_sources(study, executor, news, force)
         for last_try in (False, True):
             try:
                 with RunStore(study.runs) as store, _kept(executor) as kept:
@@ -84,6 +94,29 @@ def run(
                 if last_try:
                     raise
         raise AssertionError("the second try returns or raises")
+
+
+def _after_sources(study: Study, executor: Executors, progress: Progress, force: bool) -> Study:
+    """Bring the posteriors up to date that a study draws from, each in its own folder, and return the study.
+
+    A source that was built before its numerical experiments had been run is built again.
+    """
+    if not study.origins:
+        return study
+    for origin in study.origins:
+        run(
+            origin.study,
+            "posterior",
+            executor=executor,
+            progress=_of_source(progress, origin.name),
+            force=force,
+        )
+    return build(study.raw)
+
+
+def _of_source(progress: Progress, name: str) -> Progress:
+    """Say in the news which study they are about."""
+    return lambda event: progress(replace(event, task=f"{name} {event.task}"))
 
 
 @contextmanager
@@ -330,7 +363,7 @@ def _reopen(study: Study, manifest: dict[str, Any], current: dict[str, bool], fi
 
 
 def _lost(store: RunStore, keys: list[str]) -> bool:
-    """Say whether a run that the results stand on has gone from the store, or is damaged there."""
+    """Return whether a run that the results stand on has gone from the store, or is damaged there."""
     return len(store.recover(keys)) < len(keys)
 
 
@@ -347,7 +380,12 @@ def _libraries() -> dict[str, str]:
 
 
 def _provenance(study: Study) -> dict[str, Any]:
+    drawn = {}
+    if study.chain is not None:
+        each = zip(study.chain.studies, study.origins, strict=True)
+        drawn = {"posteriors": {name: posterior_content(origin.study.raw) for name, origin in each}}
     return {
+        **drawn,
         "tamis": __version__,
         "schema": 1,
         "study": study.path.name,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError
 
 from tamis.errors import StudyError, nearest
-from tamis.study.reader import Raw
+from tamis.study.reader import Raw, drawn_from
 
 Number = float | int
 Scalar = float | int | str
@@ -98,6 +98,16 @@ class ParameterTable(BaseModel):
     prior: str
     unit: str = ""
     label: str = ""
+
+
+class FromTable(Strict):
+    """Posterior draws of other studies instead of priors."""
+
+    studies: list[str] = Field(alias="from", min_length=1)
+    weights: Literal["evidence", "equal"] = "evidence"
+    draws: int = Field(default=500, ge=2)
+    replicates: int = Field(default=1, ge=1)
+    reweight: Literal["none", "posterior"] = "none"
 
 
 class CorrelationTable(Strict):
@@ -236,6 +246,7 @@ class SurrogateTable(Strict):
     kernel: Literal["matern32", "matern52", "squared_exponential"] | None = None
     trend: Literal["constant", "linear", "quadratic"] | None = None
     nugget: Number | None = Field(default=None, ge=0)
+    failures: Literal["weigh", "ignore"] = "weigh"
     enrich: EnrichTable | None = None
 
 
@@ -286,6 +297,13 @@ class ReferenceTable(Strict):
     cov: dict[str, Number] = {}
 
 
+Unknowns = Annotated[  # tags in capitals: places of faults leave them out
+    Annotated[FromTable, Tag("From")]
+    | Annotated[dict[str, ParameterTable], Field(min_length=1), Tag("Priors")],
+    Discriminator(lambda given: "From" if drawn_from(given) is not None else "Priors"),
+]
+
+
 class StudyFile(Strict):
     """A whole study file."""
 
@@ -293,7 +311,7 @@ class StudyFile(Strict):
     title: str = ""
     seed: int = Field(default=1, ge=0)
     model: ModelTable
-    parameters: dict[str, ParameterTable] = Field(min_length=1)
+    parameters: Unknowns
     correlation: list[CorrelationTable] = []
     experiment: list[ExperimentTable] = []
     design: DesignTable = DesignTable()
@@ -345,6 +363,11 @@ def field_name(location: tuple[Any, ...]) -> str:
 def _explain(raw: Raw, fault: Any) -> str:
     location = tuple(fault["loc"])
     where = field_name(location)
+    if fault["type"] == "extra_forbidden" and location[:2] == ("parameters", "From") and len(location) == 3:
+        name = str(location[2])
+        if isinstance(fault.get("input"), dict):
+            message = "a study that draws `from` the posteriors of others has no priors of its own"
+            return f"{where}: {message}; remove it, or hold {name} fixed in [model.inputs]"
     if fault["type"] == "extra_forbidden":
         known = _known_keys(location[:-1])
         return f'{where}: unknown key "{location[-1]}"{nearest(str(location[-1]), known)}'
@@ -365,6 +388,10 @@ def _known_keys(location: tuple[Any, ...]) -> list[str]:
     schema = StudyFile.model_json_schema()
     node: dict[str, Any] = schema
     for part in location:
+        if isinstance(part, str) and part[:1].isupper():  # which of several shapes a table has
+            wanted = f"{part}Table"
+            node = next((o for o in _options(schema, node) if o.get("title") == wanted), node)
+            continue
         options = [_resolve(schema, option) for option in _options(schema, node)]
         if isinstance(part, int):
             node = next((o["items"] for o in options if "items" in o), {})
@@ -386,7 +413,7 @@ def _known_keys(location: tuple[Any, ...]) -> list[str]:
 
 def _options(schema: dict[str, Any], node: dict[str, Any]) -> list[dict[str, Any]]:
     node = _resolve(schema, node)
-    return [_resolve(schema, option) for option in node.get("anyOf", [node])]
+    return [_resolve(schema, option) for option in node.get("anyOf", node.get("oneOf", [node]))]
 
 
 def _resolve(schema: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:

@@ -462,3 +462,40 @@ def test_a_body_tips_where_its_centre_of_mass_leaves_its_base():
         history = run(Scene([floor, cube], [Law("default", "soil", 2.0)]), 0.3)
         moved = np.linalg.norm(history.path("cube")[-1] - history.path("cube")[0])
         assert moved > 1e-3 if falls else moved < 1e-9
+
+
+def test_a_run_is_written_with_its_poses_and_contact_forces(tmp_path):
+    """A block off its centre of mass slides and stops: poses are those of its frame, forces carry its weight."""
+    slope = about((0, 0, 1), 30.0)
+    scene = Scene(
+        [
+            Body("floor", [Part(HalfSpace(), group="soil")], fixed=True),
+            Body(
+                "cube",
+                [CUBE],
+                mass=2.0,
+                centre=(0.02, 0.0, 0.0),
+                inertia=0.02 * np.eye(3),
+                position=(0.0, 0.0, 0.1),
+                orientation=slope,
+                velocity=(0.5, 0.0, 0.0),
+            ),
+        ],
+        [Law("default", "soil", 0.4)],
+    )
+    history = run(scene, 0.2, record=0.01, contacts=True)
+    history.save(tmp_path / "run.npz")
+    kept = np.load(tmp_path / "run.npz")
+    assert kept["bodies"].tolist() == ["cube", "floor"] and kept["laws"].tolist() == ["default-soil"]
+    assert (kept["position"][:, 0] == history.path("cube")).all()
+    np.testing.assert_allclose(kept["orientation"][0, 0], slope, atol=1e-15)
+    np.testing.assert_allclose(kept["position"][0, 0], [0.0, 0.0, 0.1], atol=1e-15)
+    for instant in range(1, len(kept["times"])):
+        here = kept["contact_instant"] == instant
+        pair = kept["contact_bodies"][here]
+        signs = np.where(kept["bodies"][pair[:, 1]] == "cube", 1.0, -1.0)
+        lift = (signs[:, None] * kept["contact_force"][here])[:, 2].sum()
+        assert lift == pytest.approx(2.0 * 9.81, rel=1e-6)  # the solver's tol times some
+    assert (kept["contact_law"] == 0).all()
+    with pytest.raises(StudyError, match=r"ends in \.npz"):
+        history.save(tmp_path / "run.csv")

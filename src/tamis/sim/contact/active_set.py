@@ -40,25 +40,25 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.jit import inner, kernel
+from tamis.jit import inner
 from tamis.sim.contact.cone import project
 from tamis.sim.contact.linear import BlockLU, factorise, solve
 from tamis.sim.contact.newton import Trial, add_contact
 from tamis.sim.contact.problem import Contacts, copy, impose, push, residual, velocity
+from tamis.sim.contact.tuning import (
+    DECIDE,
+    DIGITS,
+    REJECT,
+    SHORTER,
+    SHORTEST,
+    SOFTER,
+    STIFF,
+    STIFFER,
+    STIFFEST,
+    VARY,
+)
 
 Array = NDArray[np.float64]
-
-DECIDE = 10.0  # rho times w: how much of an impulse a velocity counts when the set is guessed,
-VARY = 0.3  # and by which it changes, up and down, from iteration to iteration
-STIFF = 3e3  # one over the softness of contacts that carry, in units of w; 1e5 ends half as often, 1e3 takes longer
-SOFTER = 0.1  # by which it falls after a step that was rejected,
-STIFFER, STIFFEST = (
-    10.0,
-    1e6,
-)  # and grows, up to this, after one that leaves less than this share of the errors:
-GROWS = 0.5
-REJECT = 30.0  # growth of the errors at which a step is
-SHORTER, SHORTEST = 0.4, 0.3  # by which a step is shortened, until it is less than this
 
 
 class ActiveSet(NamedTuple):
@@ -70,17 +70,17 @@ class ActiveSet(NamedTuple):
     D: Array  # (contacts, 6) first column of D, then its lower right corner, which is symmetric
 
 
-def active_set_arrays(n_contacts: int) -> ActiveSet:
+@inner
+def active_set_arrays(n: int) -> ActiveSet:
     """Allocate for so many contacts."""
-    change, tried, best = np.zeros((3, n_contacts, 3))
-    return ActiveSet(change, tried, best, np.zeros((n_contacts, 6)))
+    return ActiveSet(np.empty((n, 3)), np.empty((n, 3)), np.empty((n, 3)), np.empty((n, 6)))
 
 
-@kernel
+@inner
 def errors_of(contacts: Contacts, w: Array, r: Array, weight: Array) -> tuple[float, float]:
     """Return norm and largest of the errors of Alart and Curnier's function, as velocities."""
     total = largest = 0.0
-    for i in range(contacts.a.size):
+    for i in range(contacts.mu.size):
         u0, u1, u2 = velocity(i, contacts, w)
         rho = DECIDE / weight[i]
         p0, p1, p2 = r[i, 0] - rho * u0, r[i, 1] - rho * u1, r[i, 2] - rho * u2
@@ -131,7 +131,7 @@ def linearise(
     )
 
 
-@kernel
+@inner
 def newton_step(
     contacts: Contacts,
     w: Array,
@@ -145,7 +145,7 @@ def newton_step(
     scratch: ActiveSet,
 ) -> bool:
     """Fill the steps of impulses and velocities; False if the matrix cannot be factorised."""
-    m, n = w.shape[0], contacts.a.size
+    m, n = w.shape[0], contacts.mu.size
     blocks, D, change = lu.blocks, scratch.D, scratch.change
     for k in range(count):
         for i in range(blocks.shape[1]):
@@ -194,7 +194,7 @@ def stride(
         for k in range(w.shape[0]):
             for j in range(6):
                 trial.w[k, j] = w[k, j] + length * trial.step[k, j]
-        for i in range(contacts.a.size):
+        for i in range(contacts.mu.size):
             for j in range(3):
                 scratch.tried[i, j] = r[i, j] + length * scratch.change[i, j]
         reached, largest = errors_of(contacts, trial.w, scratch.tried, weight)
@@ -203,16 +203,16 @@ def stride(
         length *= SHORTER
 
 
-@kernel
+@inner
 def settle(contacts: Contacts, r: Array, weight: Array, trial: Trial, w: Array) -> tuple[float, int]:
     """Put the impulses into their cones and w to the velocities that belong to them; return residual, worst contact."""
-    for i in range(contacts.a.size):
+    for i in range(contacts.mu.size):
         r[i, 0], r[i, 1], r[i, 2] = project(r[i, 0], r[i, 1], r[i, 2], contacts.mu[i])
     impose(contacts, r, trial.free, w)
     return residual(contacts, w, r, weight, trial.errors)
 
 
-@kernel
+@inner
 def active_set_newton(
     contacts: Contacts,
     w: Array,
@@ -226,10 +226,10 @@ def active_set_newton(
     scratch: ActiveSet,
 ) -> tuple[int, float, int]:
     """Improve w and r until the residual is below ``goal``; return iterations, residual, worst contact."""
-    n = contacts.a.size
+    n = contacts.mu.size
     size, largest = errors_of(contacts, w, r, weight)
     least, stiff, iterations = size, STIFF, 0
-    copy(r[:n], scratch.best)
+    copy(r, scratch.best)
     ended = False
     while iterations < budget or ended:
         turn = iterations % 3
@@ -243,7 +243,7 @@ def active_set_newton(
         if not reached <= REJECT * size and stiff > 1.0:
             stiff *= SOFTER
             continue
-        if length < 1.0 or reached > GROWS * size:
+        if length < 1.0 or reached > DIGITS * size:
             stiff = min(stiff, STIFF)
         else:
             stiff = min(STIFFER * stiff, STIFFEST)

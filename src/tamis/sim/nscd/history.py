@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tamis.errors import StudyError, nearest
+from tamis.files import save_arrays
 from tamis.replays import Replay
 from tamis.sim.common.rotations import hamilton, matrices, quaternion_of
 from tamis.sim.nscd.arrays import Model, Record, State
@@ -95,6 +98,7 @@ class History:
     contacts: Contacts
     solver: Solver
     frames: Frames
+    h: float  # s, the time step
     rest: float  # s, since when nothing moved faster than the limit of rest; nan if the run did not end by it
     digest: str  # hash of the final state
 
@@ -146,13 +150,14 @@ class History:
                 gap=kept.listed.gap[:used],
             ),
             solver=Solver(
-                iterations=kept.steps.iterations,
+                iterations=kept.steps.report[:, :-1].sum(axis=1),
                 contacts=kept.steps.active,
                 residual=kept.steps.residual,
                 converged=kept.steps.status == 0,
                 worst=tuple((names[i], names[j]) if i >= 0 else ("", "") for i, j in kept.steps.worst),
             ),
             frames=frames,
+            h=h,
             rest=rest,
             digest=digest,
         )
@@ -190,6 +195,51 @@ class History:
         shapes, places, owners = drawn_scene(self.scene, poses)
         speed = np.linalg.norm(self.v[:, :, :3], axis=2)
         return Replay(shapes, self.times, places, {"speed [m/s]": speed[:, owners]})
+
+    def arrays(self) -> dict[str, Any]:
+        """Return the run as plain arrays: poses and velocities of all bodies, contact forces, the ledger, the solver.
+
+        ``position`` and ``orientation`` are those of the bodies' frames, ``velocity`` that of their centres of mass and
+        ``spin`` their angular velocity, all in space axes. Contacts are listed if the run recorded them: the force
+        is the impulse over the step that ends at the instant, on the second body of the two.
+        """
+        names = self.scene.names()
+        number = {name: i for i, name in enumerate(names)}
+        poses = [self.poses(i) for i in range(len(names))]
+        spin = [np.einsum("tij,tj->ti", self.rotations(i), self.v[:, i, 3:]) for i in range(len(names))]
+        touch, books = self.contacts, self.ledger
+        pairs = [(number[one], number[other]) for one, other in touch.bodies]
+        return {
+            "bodies": np.array(names),
+            "times": self.times,
+            "position": np.stack([at for at, _ in poses], axis=1),
+            "orientation": np.stack([turn for _, turn in poses], axis=1),
+            "velocity": self.v[:, :, :3],
+            "spin": np.stack(spin, axis=1),
+            "rest": np.array(self.rest),
+            "contact_instant": touch.instant,
+            "contact_bodies": np.array(pairs, dtype=np.int64).reshape(-1, 2),
+            "contact_law": touch.law,
+            "contact_point": touch.point,
+            "contact_force": touch.impulse / self.h,
+            "contact_gap": touch.gap,
+            "laws": np.array(books.laws),
+            "kinetic": books.kinetic,
+            "potential": books.potential,
+            "impact": books.impact,
+            "friction": books.friction,
+            "gain": books.gain,
+            "driver": books.driver,
+            "step_contacts": self.solver.contacts,
+            "step_iterations": self.solver.iterations,
+            "step_residual": self.solver.residual,
+        }
+
+    def save(self, path: str | Path) -> None:
+        """Write the run to a file that ``numpy.load`` reads, as `arrays` names it."""
+        if Path(path).suffix != ".npz":
+            raise StudyError(f'a run is saved to a file that ends in .npz, found "{path}"')
+        save_arrays(Path(path), self.arrays())
 
     def rotations(self, i: int) -> Array:
         """Return (t, 3, 3): the principal axes of a body as columns."""

@@ -21,6 +21,7 @@ from tamis.results.manifest import current, read_manifest
 from tamis.study.reader import (
     Raw,
     core_code,
+    drawn_from,
     emulates,
     emulates_loglike,
     hash_of,
@@ -30,6 +31,7 @@ from tamis.study.reader import (
     open_tables,
     report_code,
     simulator_fingerprint,
+    sources,
     study_names,
     surrogate_method,
     taken_apart,
@@ -85,6 +87,7 @@ class Facts:
         self.waiting = {place: _without(table, *_ASIDE) for place, table in open_tables(raw).items()}
         asked = [table for each in tables.values() for table in each]
         self.calibrated = bool(self.used)
+        self.chained = drawn_from(raw.table("parameters")) is not None
         self.designed = self.calibrated or any(emulates(raw, table) for table in asked)
         self.emulated = self.designed and surrogate_method(raw) != "none"
         self.hashes: dict[str, str] = {}  # that are known so far; a stage asks for those of earlier ones
@@ -170,13 +173,19 @@ class Facts:
         calls = [self["surrogate"]] if self.emulated else []
         return self.raw.table("inference"), taken_apart(self.raw), *calls
 
+    def drawn(self) -> tuple[Any, ...]:
+        """What draws from posteriors of other studies depend on: theirs, as settings and as the bytes there are."""
+        return self.raw.table("parameters"), [
+            (Facts(source)["posterior"], posterior_content(source)) for source in sources(self.raw)
+        ]
+
     def predicted(self) -> tuple[Any, ...]:
         """Tests and predictions, labels included."""
         printed = [table.get("observe") for table in self.raw.tables_of("experiment")]
         return self.tests, printed, self.ahead, self.files([self.tests, self.ahead])
 
     def asks_sensitivity(self) -> bool:
-        """Say whether the file asks for it, or a surrogate of the observables gives it."""
+        """Return whether the file asks for it, or a surrogate of the observables gives it."""
         given = self.emulated and not emulates_loglike(self.raw)
         return given or (self.designed and "sensitivity" in self.raw.tables)
 
@@ -201,7 +210,8 @@ _TABLE = (
           lambda f: f.asks_sensitivity(), for_next=False),
     Stage("posterior", 5, lambda f: (*f.likely, *f.sampled()), lambda f: f.calibrated,
           keys=("sampled.npz",), per_part=True),
-    Stage("prediction", 6, lambda f: (f["posterior"], f["surrogate"], *f.predicted()), lambda f: True,
+    Stage("sources", 13, lambda f: (*f.common, *f.drawn()), lambda f: f.chained),
+    Stage("prediction", 6, lambda f: (f["posterior"], f["surrogate"], f["sources"], *f.predicted()), lambda f: True,
           per_part=True, for_next=False),
     Stage("propagation", 7, lambda f: (f["prediction"], f.raw.table("propagate")),
           lambda f: "propagate" in f.raw.tables, per_part=True, for_next=False),
@@ -220,8 +230,16 @@ def stage_hashes(raw: Raw) -> dict[str, str]:
     return {stage: facts[stage] for stage in STAGES}
 
 
+def posterior_content(raw: Raw) -> str:
+    """Return the hash of the bytes of a study's posterior; "" where there is none that is up to date."""
+    entry = read_manifest(raw.results).get("stages", {}).get("posterior", {})
+    stage = STAGES["posterior"]
+    there = current(raw.results, entry, Facts(raw)["posterior"], stage.artifacts)
+    return str(entry.get("content", {}).get(stage.artifacts[0], "")) if there else ""
+
+
 def applies(raw: Raw, stage: str) -> bool:
-    """Say whether a study has this stage."""
+    """Return whether a study has this stage."""
     return STAGES[stage].applies(Facts(raw))
 
 
@@ -249,9 +267,11 @@ def reasons(raw: Raw) -> dict[str, str]:
     for name, good in up_to_date(raw).items():
         entry, why = done.get(name), ""
         if not good and entry:
-            was = {**now, **entry.get("code", {})}
+            was = entry.get("code")  # not recorded by former versions
             if entry.get("hash") == facts[name]:
                 why = "its files are missing, or not as they were written"
+            elif was is None:
+                why = "the study file, its data, some code or an earlier stage has changed"
             elif was["simulator"] != now["simulator"]:
                 why = "the simulator's code has changed"
             elif was["tamis"] != now["tamis"]:
