@@ -32,6 +32,7 @@ from tests.sim.contact.problems import residuals, stubborn_pile  # noqa: E402
 
 from tamis.sim.common.shapes import Box, Convex  # noqa: E402
 from tamis.sim.contact.assembled.solve import assemble, solve_problem, solve_scaled  # noqa: E402
+from tamis.sim.contact.solve import provide  # noqa: E402
 from tamis.sim.nscd import drive, kernels, layout  # noqa: E402
 from tamis.sim.nscd.scene import Scene  # noqa: E402
 from tamis.sim.nscd.scenes import rockfall  # noqa: E402
@@ -248,11 +249,13 @@ class Pile:
         step, near, touch = 0, drive.MARGIN * self.size, drive.TOUCH * self.size
         while step < steps:
             status, step, need = kernels.advance(
-                self.model, self.state, self.room, kept, h, 0.5, tol, near, touch, step, steps
+                self.model, self.state, self.room, kept, h, 0.5, tol, near, touch, 0.0, steps + 1, step, steps
             )
             if status in (kernels.MORE_PAIRS, kernels.MORE_CONTACTS):
                 self.room = layout.room(self.model, 2 * need, 2 * need)
                 self.state = layout.grown(self.state, 2 * need)
+            elif status == kernels.MORE_METHODS:
+                provide(need, self.room.solver.methods)
             elif status == kernels.NOT_FINITE:
                 raise RuntimeError("the grains' motion is no longer finite")
         return kept.steps
@@ -264,7 +267,7 @@ def measured(pile: Pile) -> tuple[float, float, float, int, int, float]:
     start, seconds = time.process_time(), 0.0
     while len(taken) < MEASURED and seconds < ENOUGH:
         step = pile.advance(1, STEP, POUR_TOLERANCE)
-        taken.append((step.active[0], step.iterations[0], step.status[0] == 0, step.residual[0]))
+        taken.append((step.active[0], step.report[0, :4].sum(), step.status[0] == 0, step.residual[0]))
         seconds = time.process_time() - start
     contacts, iterations, solved, residual = np.array(taken).T
     n = len(taken)
