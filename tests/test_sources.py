@@ -71,7 +71,7 @@ def test_folders_on_the_path_are_seen_and_installed_packages_are_not(
 
 def test_a_scene_of_ones_own_depends_on_the_kernels_it_uses(tmp_path: Path) -> None:
     model = tmp_path / "model.py"
-    model.write_text("import tamis\nfrom tamis.sim.dem import drive\n")
+    model.write_text("import tamis\nfrom tamis.sim.dem.impact import drive\n")
     assert {Path(name).name for name in sources(model)} >= {"model.py", "drive.py", "kernels.py", "scene.py"}
 
 

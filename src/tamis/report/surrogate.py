@@ -57,6 +57,7 @@ _VARYING = 0.1  # of the largest spread of a signal: what varies less has no wor
 _VECTORS = 150  # dots; beyond this they are one picture inside the SVG
 _RED = "rgba(198, 40, 40, 0.18)"
 _UNJUDGED = "cannot be judged"
+_SHARED = 0.01  # part of an error from which on it is said to be shared
 
 
 def surrogate_blocks(
@@ -132,6 +133,11 @@ def summary(emulations: Sequence[Emulation], threshold: float) -> str:
     if blind:
         told = "It" if not scores else f"{blind} of {len(emulations)} observations"
         head += f" {told} cannot be judged: there are too few points for so many parameters."
+    common = max(e.shared for e in emulations)
+    if common > _SHARED:
+        head += (
+            f" Observations share errors, up to {common:.0%} of the error variance of one, and are taken so."
+        )
     if not scores:
         return head
     ends = " to ".join(dict.fromkeys(map(score_text, (scores[0], scores[-1]))))

@@ -64,7 +64,7 @@ def worries(
     found += _warned_runs(every)
     if not any(OTHER_CODE in text for text in warned) and (said := code_warning(every)):
         found.append(Worry(f"{said}."))
-    found += _surrogate(emulations or (), remedy)
+    found += _surrogate(emulations or (), remedy, posterior)
     if posterior is not None:
         found += _beyond(design, emulations, posterior)
         found += _sampler(posterior)
@@ -137,7 +137,7 @@ def shortened(text: str, most: int = 120) -> str:
     return text if len(text) <= most else text[:most].rpartition(" ")[0] + " ..."
 
 
-def _surrogate(emulations: Sequence[Emulation], remedy: str) -> list[Worry]:
+def _surrogate(emulations: Sequence[Emulation], remedy: str, posterior: Posterior | None) -> list[Worry]:
     """Tell of observations that the surrogate gives poorly, and of runs it could not learn from."""
     found = []
     fault = shortfall(emulations)
@@ -151,9 +151,12 @@ def _surrogate(emulations: Sequence[Emulation], remedy: str) -> list[Worry]:
     blind = max((e.failed for e in emulations), default=0)
     if blind:
         most = max(emulations, key=lambda e: e.failed)
+        there = posterior is not None and "success_map" in posterior.diagnostics
+        weighed = ", and counts by the probability that a run succeeds" if there else ""
         text = (
-            f"The surrogate of {most.series} was fitted without {blind} runs that failed; it is blind there."
+            f"The surrogate of {most.series} was fitted without {blind} runs that failed; it is blind there"
         )
+        text += f"{weighed}."
         found.append(Worry(text, serious=blind > 0.2 * (blind + len(most.points))))
     return found
 

@@ -247,6 +247,11 @@ def _loglike_consistent(fail: _Fault, file: StudyFile, series: tuple[Series, ...
     if "energy" in file.surrogate.model_fields_set:
         message = "is for principal components of long signals, and a log-likelihood is one number; remove it"
         raise fail("surrogate.energy", message)
+    if "failures" in file.surrogate.model_fields_set:
+        message = (
+            "is for surrogates of observables; runs that failed are left out of a log-likelihood's: remove it"
+        )
+        raise fail("surrogate.failures", message)
     tests = [s for s in series if s.use == "calibrate"]
     if not tests:
         raise fail("surrogate.target", "there are no data, hence no likelihood")

@@ -246,6 +246,7 @@ class SurrogateTable(Strict):
     kernel: Literal["matern32", "matern52", "squared_exponential"] | None = None
     trend: Literal["constant", "linear", "quadratic"] | None = None
     nugget: Number | None = Field(default=None, ge=0)
+    failures: Literal["weigh", "ignore"] = "weigh"
     enrich: EnrichTable | None = None
 
 

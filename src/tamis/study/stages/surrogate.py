@@ -25,7 +25,8 @@ from tamis.surrogates.joined import Joined, Part
 from tamis.surrogates.kriging import fit_kriging
 from tamis.surrogates.pce import fit_pce
 from tamis.surrogates.reduced import Reduced, fit_reduced, kind_of
-from tamis.types import Array, Event, Generator, Progress
+from tamis.surrogates.success import Success, fit_success
+from tamis.types import Array, Event, Generator, LogDensity, Progress
 
 _SHORT = 20  # numbers of one observation above which its principal components are fitted instead
 _CANDIDATES = 2048  # points among which the next are chosen
@@ -72,7 +73,7 @@ def fit(study: Study, runs: Runs, rng: Generator, progress: Progress) -> Joined:
             model = _fitter(study, rng)(u, y)
         parts.append(Part(model, np.array(columns), rows))
     progress(Event("surrogate", len(groups), len(groups)))
-    return Joined(tuple(parts), *runs.y.shape)
+    return Joined(tuple(parts), *runs.y.shape).sharing(runs.u)
 
 
 def _fitter(study: Study, rng: Generator) -> Callable[[Array, Array], Surrogate]:
@@ -104,7 +105,9 @@ def run(context: Context) -> None:
             _score(block, runs, model) for block in blocks(study)
         ]  # NaN where too few points to judge by
         rng = context.rng("surrogate", turn, 1)
-        return Round(model, runs.u, runs.y, scores, "Q2", lambda where: _candidates(study, model, where, rng))
+        return Round(
+            model, runs.u, runs.y, scores, "Q2", lambda where: _candidates(study, runs, model, where, rng)
+        )
 
     found = enriched(context, one_round)
     arrays = {**found.surrogate.arrays(), **vars(found.runs), "added": found.added}
@@ -120,14 +123,36 @@ def cost(study: Study, seconds: float, duration: Callable[[float], str]) -> Iter
         yield f"enrichment: up to {n} runs more, about {duration(n * seconds)} on one core"
 
 
-def _candidates(study: Study, model: Joined, where: str, rng: Generator) -> Array:
+def success(study: Study, runs: Runs) -> Success | None:
+    """Return how probable it is that the runs of all calibrated tests succeed; None where none failed, or not asked."""
+    good = np.asarray(runs.good[:, calibrated(study)].all(axis=1))
+    if good.all() or not good.any() or study.tables.surrogate.failures == "ignore":
+        return None
+    priors = [parameter.prior for parameter in study.model_space.parameters]
+    return fit_success(runs.u, good, marginals=priors)
+
+
+def log_success(study: Study, weighed: Success) -> LogDensity:
+    """Return the logarithm of that probability as a function of the study's parameters."""
+    space = study.model_space
+    columns = [study.space.index(name) for name in space.names]
+
+    def log(x: Array) -> Array:
+        return np.asarray(np.log(np.maximum(weighed.predict(space.to_unit(x[:, columns])), 1e-300)))
+
+    return log
+
+
+def _candidates(study: Study, runs: Runs, model: Joined, where: str, rng: Generator) -> Array:
     """Return points of the unit cube: all over it, or a sketch of the posterior."""
     space = study.model_space
     if where == "error":
         return sobol(_CANDIDATES, space.dim, rng)
     model = model.subset(calibrated(study))
     tests = [s for s in study.series if s.use == "calibrate"]
-    likelihood = Likelihood(study.space, tuple(t for s in tests for t in emulated(study, s, model)))
+    terms = tuple(t for s in tests for t in emulated(study, s, model))
+    weighed = success(study, runs)
+    likelihood = Likelihood(study.space, terms, None if weighed is None else log_success(study, weighed))
     posterior = tmcmc(study.space, likelihood, n=_SKETCH, rng=rng)
     x = posterior.flat[:, [study.space.index(name) for name in space.names]]
     return np.unique(space.to_unit(x), axis=0)
@@ -183,6 +208,7 @@ def _records(study: Study, runs: Runs, model: Joined, growth: Array) -> list[Emu
                 q2_points=model.score.q2[block.columns] if judged else np.full(len(block.x), np.nan),
                 growth=growth[:, i],
                 judged=judged,
+                shared=float(model.shared[block.columns].mean()),
                 statistic=f"{statistic} over {study.tables.design.replicates} runs" if statistic else "",
                 chance=_chance(runs, block) if statistic else np.nan,
             )
