@@ -121,6 +121,21 @@ def replayable(simulator: Simulator) -> Replayable | None:
 
 
 @runtime_checkable
+class Recorded(Protocol):
+    """A simulator that can return all that one run computed, far more than its outputs, never stored."""
+
+    offers_record: bool
+
+    def record(self, inputs: Inputs) -> Outputs:
+        """Run one point again and return everything as named arrays."""
+
+
+def recorded(simulator: Simulator) -> Recorded | None:
+    """Return the simulator as one that returns whole runs, if it does."""
+    return simulator if isinstance(simulator, Recorded) and simulator.offers_record else None
+
+
+@runtime_checkable
 class Documented(Protocol):
     """A simulator that says what it is, its first line in short."""
 
@@ -189,8 +204,18 @@ def module_of(simulator: Simulator) -> str:
     return str(getattr(function_of(simulator) or simulator, "__module__", ""))
 
 
+def case_of(simulator: Simulator) -> Any:
+    """Return the case that declares the inputs of a simulator; None if its arguments do."""
+    return getattr(simulator, "case", None)
+
+
 def warm(simulator: Simulator) -> None:
-    """Fill the compiler's cache, if the simulator's module has a function ``warm``, before several processes try."""
-    compile_all = getattr(sys.modules.get(module_of(simulator)), "warm", None)
+    """Fill the compiler's cache before several processes try.
+
+    Its case or its module offers a function ``warm``, or there is nothing to compile. The case comes first: a family
+    with several engines compiles the one that is needed.
+    """
+    module = sys.modules.get(module_of(simulator))
+    compile_all = getattr(case_of(simulator), "warm", None) or getattr(module, "warm", None)
     if callable(compile_all):
         compile_all()

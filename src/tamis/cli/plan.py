@@ -31,8 +31,8 @@ from tamis.runs.store import Run, RunStore, failure_groups, paths
 from tamis.simulation import explained
 from tamis.study.events import under_way
 from tamis.study.reader import Raw, read
-from tamis.study.stages.table import STAGES, Facts, posterior_content, stage_hashes, up_to_date
-from tamis.types import Array, Inputs, Outputs, Value
+from tamis.study.stages.table import STAGES, Facts, posterior_content, reasons, stage_hashes, up_to_date
+from tamis.types import Array, Inputs, Outputs, Value, silent
 
 if TYPE_CHECKING:
     from tamis.marginals import Marginal
@@ -49,10 +49,9 @@ _PATIENCE = 20.0  # seconds, for asking a simulator whether it keeps its contrac
 def print_plan(path: Path) -> int:
     """Validate a study, run one point, time it, and say what the whole will take."""
     from tamis.study.build import build
-    from tamis.study.run import completed
 
     raw = read(path)
-    study = completed(build(raw))
+    study = _with_numbers(build(raw))
     say(f"{raw.path.name}: {study.title}")
     if study.origins:
         drawn = [
@@ -69,7 +68,7 @@ def print_plan(path: Path) -> int:
             say(f"{origin.name}: its posterior is up to date")
         else:
             say(f"{origin.name}: its posterior is made first")
-            _print_costs(completed(origin.study), "posterior", indent="  ")
+            _print_costs(_with_numbers(origin.study), "posterior", indent="  ")
     _print_costs(study, "report")
     _print_states(raw)
     return 0
@@ -124,6 +123,18 @@ def _one_cheap(study: Study, level: Fidelity) -> float:
     return seconds
 
 
+def _with_numbers(study: Study) -> Study:
+    """Return the study with the numbers of its numerical experiments, run aside where they are not there yet."""
+    from tamis.study.build import with_numbers
+    from tamis.study.context import Context
+    from tamis.study.stages.synthetic import numbers
+
+    if not study.open:
+        return study
+    with tempfile.TemporaryDirectory() as scratch, RunStore(Path(scratch)) as store:
+        return with_numbers(study, numbers(Context(study, store, 1, silent, False, {})))
+
+
 def _drawn(study: Study, name: str) -> str:
     """Say which studies sampled a parameter, and at which number others held it."""
     each = [f"{o.name} ({o.held[name]:g})" if name in o.held else o.name for o in study.origins]
@@ -164,7 +175,7 @@ def _numbers(series: Series) -> int:
 
 def _one_point(study: Study) -> tuple[float, int, int]:
     """Return how long a run takes, the bytes it leaves, and those that it would leave if more or less were kept."""
-    from tamis.adapters.observed import Reduced
+    from tamis.adapters.observed import ObservedOnly
     from tamis.study.keeping import reduced
 
     simulator = study.simulator
@@ -188,7 +199,9 @@ def _one_point(study: Study) -> tuple[float, int, int]:
             ) from error
     _check_observed(experiment, seen)
     _check_others(study, middle, seconds)
-    lean = (simulator if isinstance(simulator, Reduced) else reduced(whole, study.series)).reduced(outputs)
+    lean = (simulator if isinstance(simulator, ObservedOnly) else reduced(whole, study.series)).reduced(
+        outputs
+    )
     each, otherwise = (outputs, lean) if whole is simulator else (lean, outputs)
     return seconds, _stored(each), _stored(otherwise)
 
@@ -236,13 +249,14 @@ def _check_contract(study: Study, inputs: Inputs, seconds: float) -> None:
 
 
 def _print_states(raw: Raw) -> None:
-    states = up_to_date(raw)
+    states, why = up_to_date(raw), reasons(raw)
     seconds = read_manifest(raw.results).get("stages", {})
     rows = [
-        (s, "up to date" if good else "to do", seconds.get(s, {}).get("seconds"))
+        (s, "up to date" if good else "to do", seconds.get(s, {}).get("seconds"), why[s])
         for s, good in states.items()
     ]
-    table(("stage", "state", "seconds last time"), rows)
+    shown = 4 if any(why.values()) else 3
+    table(("stage", "state", "seconds last time", "because")[:shown], [row[:shown] for row in rows])
 
 
 def print_status(path: Path | None) -> int:
@@ -312,12 +326,12 @@ def _print_one(raw: Raw) -> None:
 def _sampled(raw: Raw) -> list[str]:
     """Return the keys of the runs that sampling has asked for so far."""
     passing = f"sampled-{stage_hashes(raw)['posterior'][:12]}.txt"
-    keys = [key for path in _found(raw, "sampled.npz") for key in load_arrays(path)["keys"]]
-    keys += [key for path in _found(raw, passing) for key in read_keys(path)]
+    keys = [key for path in _result_files(raw, "sampled.npz") for key in load_arrays(path)["keys"]]
+    keys += [key for path in _result_files(raw, passing) for key in read_keys(path)]
     return list(dict.fromkeys(map(str, keys)))
 
 
-def _found(raw: Raw, name: str) -> list[Path]:
+def _result_files(raw: Raw, name: str) -> list[Path]:
     """Return the files of a name among the results: the study's, or those of its parts."""
     return [*raw.results.glob(name), *raw.results.glob(f"*/{name}")]
 

@@ -40,6 +40,7 @@ from tamis.report.style import (
     limits,
     note_lines,
     place,
+    set_abscissa,
     shortened,
     styled,
 )
@@ -102,6 +103,7 @@ def bands_figure(panels: Sequence[Panel]) -> Figure:
             if panel.residual.size:
                 ax.tick_params(labelbottom=False)
                 low = place(figure, left, top + 0.08, inner, _STRIP)
+                low.set_xscale(ax.get_xscale())
                 _draw_residual(low, panel, ax.get_xlim())
                 top += 0.08 + _STRIP
             for each in (ax, low):
@@ -142,7 +144,7 @@ def draw_panel(ax: Axes, panel: Panel, *, ylim: tuple[float, float] | None = Non
             ax.plot(px, row[keep], color=colour, **_BEST)
     _draw_data(ax, panel)
     everything = [panel.x, panel.overlay[:, 0]]
-    ax.set_xlim(*limits(everything, 0.25 if len(x) == 1 else 0.02 if len(x) > 30 else 0.05))
+    set_abscissa(ax, everything, 0.25 if len(x) == 1 else 0.02 if len(x) > 30 else 0.05)
     ax.set_ylim(*(ylim or panel_limits([panel])))
     label_axis(ax.yaxis, panel.ylabel, ticks=5, room=box(ax)[1] + 0.3)
 
@@ -178,7 +180,11 @@ def _draw_data(ax: Axes, panel: Panel) -> None:
     colour = HELD_OUT if panel.use == "validate" else DATA
     for replicate in panel.y:
         _draw_points(ax, panel.x, replicate, panel.y_sd, colour)
-    if len(panel.overlay):
+    if (
+        len(panel.overlay) > _VECTORS and (np.diff(panel.overlay[:, 0]) > 0).all()
+    ):  # a signal beside a prediction
+        ax.plot(panel.overlay[:, 0], panel.overlay[:, 1], color=colour, lw=0.5, zorder=5)
+    elif len(panel.overlay):
         _draw_points(ax, panel.overlay[:, 0], panel.overlay[:, 1], panel.overlay[:, 2], colour)
 
 
@@ -430,7 +436,7 @@ def exceedance_figure(panels: Sequence[Panel]) -> Figure:
         for row, colour in ((0, PARAMETERS), (1, POSTERIOR)):
             share = 100.0 * panel.exceedance[row, order]
             ax.plot(x, share, color=colour, lw=1.4, marker=mark, ms=2.6, zorder=2 + row)
-        ax.set_xlim(*limits([x], 0.02))
+        set_abscissa(ax, [x], 0.02)
         ax.set_ylim(-0.02 * _top(panel), _top(panel))
         ax.grid(axis="y", color=PRIOR_FILL, lw=0.5)
         ax.yaxis.set_label_coords(-0.45 / inner, 0.5)

@@ -20,8 +20,8 @@ from tamis.results.records import Emulation, Panel, Results, Source, Worry
 from tamis.results.shapes import digits, span
 from tamis.types import Array
 
-_LIMITS = 5  # told one by one
-_FEWEST = 6.0  # independent draws by which a share can be told at all
+_LIMITS = 5  # listed one by one
+_FEWEST = 6.0  # independent draws by which a share can be known at all
 _NUMBERS = 3  # predicted, without a limit
 
 
@@ -140,7 +140,7 @@ def uncounted(panel: Panel) -> float:
 
 
 def has_error(panel: Panel) -> bool:
-    """Say whether the total differs from the model alone."""
+    """Return whether the total differs from the model alone."""
     return bool(panel.error_var.any() or np.any(panel.bias))
 
 

@@ -32,7 +32,7 @@ _RHAT = (
 _MOST_GROUPS = 0.95  # of the trajectories of a surrogate have to mix
 _ABSURD = 1e-6  # of the largest measurement, below which no error is credible
 _MOVED = 0.2  # distance from the prior below which a posterior that is as wide has not moved either
-_KINDS_TOLD = 3  # of warnings of runs
+_KINDS_SHOWN = 3  # of warnings of runs
 _FEW_DRAWS = 400  # effective draws below which the tails of an interval are poorly known
 
 
@@ -44,7 +44,7 @@ def worries(
     posterior: Posterior | None,
     panels: Sequence[Panel] | None,
     propagations: Sequence[Propagation] | None,
-    heard: Sequence[str],
+    warned: Sequence[str],
     inputs: Sequence[str],
     remedy: str = "",
     sources: Sequence[Source] | None = None,
@@ -55,16 +55,16 @@ def worries(
     are the parameters that feed the simulator, ``remedy`` says what will help a poor surrogate.
     """
     ours = ("did not mix", scores.NAN)  # told below, in our words
-    found = [Worry(text) for text in heard if not any(words in text for words in ours)]
+    found = [Worry(text) for text in warned if not any(words in text for words in ours)]
     runs = {run.key: run for row in (design.runs if design else ()) for run in row}  # tests may share runs
     if design is not None:
         found += _failed_runs("design runs", list(runs.values()))
         found += _failed_runs("runs of the sampler", sampled, list(runs.values()))
     every = list((runs | {run.key: run for run in (*sampled, *others)}).values())
     found += _warned_runs(every)
-    if not any(OTHER_CODE in text for text in heard) and (said := code_warning(every)):
+    if not any(OTHER_CODE in text for text in warned) and (said := code_warning(every)):
         found.append(Worry(f"{said}."))
-    found += _surrogate(emulations or (), remedy)
+    found += _surrogate(emulations or (), remedy, posterior)
     if posterior is not None:
         found += _beyond(design, emulations, posterior)
         found += _sampler(posterior)
@@ -124,7 +124,7 @@ def _warned_runs(runs: Sequence[Run]) -> list[Worry]:
         for kind, text in {without_figures(text): text for text in run.warnings}.items():
             kinds.setdefault(kind, []).append(text)
     told = sorted(kinds.values(), key=len, reverse=True)
-    found = [f"{len(texts)} of {len(runs)} runs warned: {texts[0]}" for texts in told[:_KINDS_TOLD]]
+    found = [f"{len(texts)} of {len(runs)} runs warned: {texts[0]}" for texts in told[:_KINDS_SHOWN]]
     if more := len(told) - len(found):
         found.append(
             f"And {more} more kind{'s' if more > 1 else ''} of warnings, told in the logs of the runs."
@@ -137,7 +137,7 @@ def shortened(text: str, most: int = 120) -> str:
     return text if len(text) <= most else text[:most].rpartition(" ")[0] + " ..."
 
 
-def _surrogate(emulations: Sequence[Emulation], remedy: str) -> list[Worry]:
+def _surrogate(emulations: Sequence[Emulation], remedy: str, posterior: Posterior | None) -> list[Worry]:
     """Tell of observations that the surrogate gives poorly, and of runs it could not learn from."""
     found = []
     fault = shortfall(emulations)
@@ -158,9 +158,12 @@ def _surrogate(emulations: Sequence[Emulation], remedy: str) -> list[Worry]:
     blind = max((e.failed for e in emulations), default=0)
     if blind:
         most = max(emulations, key=lambda e: e.failed)
+        there = posterior is not None and "success_map" in posterior.diagnostics
+        weighed = ", and counts by the probability that a run succeeds" if there else ""
         text = (
-            f"The surrogate of {most.series} was fitted without {blind} runs that failed; it is blind there."
+            f"The surrogate of {most.series} was fitted without {blind} runs that failed; it is blind there"
         )
+        text += f"{weighed}."
         found.append(Worry(text, serious=blind > 0.2 * (blind + len(most.points))))
     return found
 
@@ -188,7 +191,7 @@ def _beyond(
         return []
     text = (
         f"{share:.0%} of the posterior lies nearer to a run that failed than to one that ended well. The surrogate "
-        "answers there where the simulator would not; narrow the priors to where it works, or mend it."
+        "answers there where the simulator would not; narrow the priors to where it works, or repair it."
     )
     return [Worry(text, serious=share > 0.1)]
 

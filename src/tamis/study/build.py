@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tamis.analysis.propagation import LAWS as FITTED
+from tamis.analysis.statistic import FEWEST
 from tamis.errors import StudyError, TamisError, nearest
 from tamis.files import load_arrays
 from tamis.interfaces import whole_of
@@ -127,7 +128,7 @@ def _known(raw: Raw) -> Mapping[str, Array]:
     return load_arrays(raw.results / "synthetic.npz")
 
 
-def filled(study: Study, numbers: Mapping[str, Array]) -> Study:
+def with_numbers(study: Study, numbers: Mapping[str, Array]) -> Study:
     """Return a study with the numbers of its numerical experiments and nominal runs; without them it is open."""
     fail, places = _Fault(study.path.name), Places(numbers)
     builder = Builder(fail, study.raw, whole_of(study.simulator), study.space, study.fixed, places)
@@ -174,6 +175,7 @@ def _consistent(fail: _Fault, file: StudyFile, simulator: Simulator, series: tup
     if file.design.replicates > 1 and "seed" not in simulator.inputs:
         message = f"{simulator.name} has no input called seed, so that all runs at a point would be the same"
         raise fail("design.replicates", message)
+    _statistic_consistent(fail, file)
     if table.method != "none" and file.design.n < _FEWEST_RUNS:
         raise fail("design.n", f"a surrogate needs at least {_FEWEST_RUNS} runs, found {file.design.n}")
     if table.enrich is not None:
@@ -200,7 +202,9 @@ def _consistent(fail: _Fault, file: StudyFile, simulator: Simulator, series: tup
             name for s in series for e in s.experiments for o in e.observations for name in o.observable.needs
         }
         if not batched(simulator, needs) and {"sobol", "sampling"} & set(file.sensitivity.methods):
-            message = "Sobol indices need a surrogate of the observables or a simulator with a batch door"
+            message = (
+                "Sobol indices need a surrogate of the observables or a simulator with a batch interface"
+            )
             raise fail("sensitivity.methods", f'{message}; methods = ["regression"] needs neither')
     if file.sensitivity is not None and file.sensitivity.n.bit_count() != 1:
         raise fail("sensitivity.n", f"expected a power of two, found {file.sensitivity.n}")
@@ -222,6 +226,27 @@ def _consistent(fail: _Fault, file: StudyFile, simulator: Simulator, series: tup
             raise fail(f"propagate.laws[{i}]", f'no law "{law}" to fit{nearest(law, FITTED)}')
 
 
+def _statistic_consistent(fail: _Fault, file: StudyFile) -> None:
+    """Refuse a statistic over replicates that nobody would use, or that single runs would be mixed with."""
+    design = file.design
+    if design.statistic is None:
+        if design.level is not None:
+            raise fail("design.level", 'is that of statistic = "quantile"; remove it')
+        return
+    if (design.statistic == "quantile") != (design.level is not None):
+        raise fail("design.level", "a quantile has one, for instance 0.8, and nothing else has")
+    if design.replicates < FEWEST:
+        message = f"a statistic needs at least {FEWEST} runs of each point, found {design.replicates}"
+        raise fail("design.replicates", message)
+    if file.surrogate.method == "none" or file.surrogate.target == "loglike":
+        message = 'is what a surrogate of the observables is fitted to; surrogate.method = "pce" or "kriging"'
+        raise fail("design.statistic", message)
+    if file.sensitivity and "fosm" in file.sensitivity.methods:
+        raise fail(
+            "sensitivity.methods", '"fosm" differentiates single runs, not a statistic of them; remove it'
+        )
+
+
 def _loglike_consistent(fail: _Fault, file: StudyFile, series: tuple[Series, ...]) -> None:
     """Refuse what a surrogate of the log-likelihood cannot do."""
     if file.surrogate.method != "kriging":
@@ -232,6 +257,11 @@ def _loglike_consistent(fail: _Fault, file: StudyFile, series: tuple[Series, ...
     if "energy" in file.surrogate.model_fields_set:
         message = "is for principal components of long signals, and a log-likelihood is one number; remove it"
         raise fail("surrogate.energy", message)
+    if "failures" in file.surrogate.model_fields_set:
+        message = (
+            "is for surrogates of observables; runs that failed are left out of a log-likelihood's: remove it"
+        )
+        raise fail("surrogate.failures", message)
     tests = [s for s in series if s.use == "calibrate"]
     if not tests:
         raise fail("surrogate.target", "there are no data, hence no likelihood")

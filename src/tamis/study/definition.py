@@ -92,7 +92,7 @@ class Study:
     series: tuple[Series, ...]
     fixed: Inputs
     settings: Settings
-    tables: StudyFile  # what the stages are told
+    tables: StudyFile  # settings of the stages
     references: tuple[Reference, ...]
     raw: Raw
     folder: Path  # of what is sampled and predicted: that of the results, or of a part of them
@@ -126,7 +126,7 @@ class Study:
         return self.path.parent / "runs"
 
     def batched(self, experiments: Iterable[Experiment]) -> bool:
-        """Say whether the simulator answers whole batches of points with all that these experiments observe."""
+        """Return whether the simulator answers whole batches of points with all that these experiments observe."""
         return batched(self.simulator, {name for e in experiments for name in e.needs}) is not None
 
     @property

@@ -180,17 +180,17 @@ def taken_apart(raw: Raw) -> list[Any]:
 
 
 def emulates(raw: Raw, table: Mapping[str, Any]) -> bool:
-    """Say whether a prediction, or a held-out test, is to be made by a surrogate."""
+    """Return whether a prediction, or a held-out test, is to be made by a surrogate."""
     return bool(table.get("emulate")) and emulates_observables(raw)
 
 
 def emulates_observables(raw: Raw) -> bool:
-    """Say whether a surrogate stands in for the simulator."""
+    """Return whether a surrogate stands in for the simulator."""
     return surrogate_method(raw) != "none" and not emulates_loglike(raw)
 
 
 def emulates_loglike(raw: Raw) -> bool:
-    """Say whether a surrogate stands in for the log-likelihood itself."""
+    """Return whether a surrogate stands in for the log-likelihood itself."""
     return raw.table("surrogate").get("target") == "loglike"
 
 
@@ -208,6 +208,12 @@ def cheap_tables(raw: Raw) -> list[dict[str, Any]]:
     return [({} if "simulator" in table else own) | table for table in tables]
 
 
+def model_file(raw: Raw) -> Path | None:
+    """Return the Python file that the simulator is in; None where the study names none."""
+    file = str(raw.table("model").get("simulator", "")).rpartition(":")[0]
+    return raw.base / file if file.endswith(".py") else None
+
+
 def simulator_fingerprint(raw: Raw, model: Mapping[str, Any] | None = None) -> str:
     """Hash what lies behind the simulator a study names.
 
@@ -217,7 +223,7 @@ def simulator_fingerprint(raw: Raw, model: Mapping[str, Any] | None = None) -> s
     model = raw.table("model") if model is None else model
     program = model.get("command", {})
     if program:
-        return digest(named_files(raw, [program, list(program.get("templates", {}))]))
+        return hash_of(named_files(raw, [program, list(program.get("templates", {}))]))
     name = str(model.get("simulator", ""))
     if name.startswith("tamis:"):
         return families.code_hash(file) if (file := families.file_of(name)) else ""
@@ -252,18 +258,18 @@ def input_names(raw: Raw) -> set[str] | None:
 
 
 def noise_parameters(raw: Raw) -> Iterator[str]:
-    """Yield the names that error models of the file read."""
+    """Yield the names of the parameters that error models of the file read."""
+    known = raw.table("parameters")
     for test in (*raw.tables_of("experiment"), *raw.tables_of("predict"), *raw.tables_of("next")):
         for observe in test.get("observe", []):
             noise = observe.get("noise", []) if isinstance(observe, dict) else []
             for part in noise if isinstance(noise, list) else [noise]:
                 if isinstance(part, dict):
-                    for key in ("sd", "variance", "length", "scale"):
-                        if isinstance(part.get(key), str):
-                            yield part[key]
+                    named = (value for key, value in part.items() if key not in ("kind", "of"))
+                    yield from (name for name in named if isinstance(name, str) and name in known)
 
 
-def digest(*parts: Any) -> str:
+def hash_of(*parts: Any) -> str:
     """Hash tables and numbers."""
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
 

@@ -1,4 +1,4 @@
-"""Bringing a study up to date: every stage in its turn, what it left recorded in the manifest, and told."""
+"""Bringing a study up to date: every stage in its turn, what it left recorded in the manifest and reported."""
 
 from __future__ import annotations
 
@@ -26,15 +26,24 @@ from tamis.results.study import save_study
 from tamis.runs.locks import released, seized
 from tamis.runs.pool import Executors, Workers
 from tamis.runs.store import RunStore
-from tamis.study.build import build, filled
+from tamis.study.build import build, with_numbers
 from tamis.study.context import Context
 from tamis.study.definition import Study
 from tamis.study.events import noted
 from tamis.study.parts import is_split, parts
+from tamis.study.reader import hash_of
 from tamis.study.record import record
 from tamis.study.remedy import check_good_enough, remedy
 from tamis.study.stages.report import write_report
-from tamis.study.stages.table import STAGES, Stage, applies, posterior_content, stage_hashes, up_to_date
+from tamis.study.stages.table import (
+    STAGES,
+    Stage,
+    applies,
+    code_of_now,
+    posterior_content,
+    stage_hashes,
+    up_to_date,
+)
 from tamis.types import Progress, silent
 
 
@@ -138,7 +147,7 @@ def _prepared(
     current = up_to_date(study.raw, upto)
     there = current.get("synthetic", not study.open)
     if there == bool(study.open):  # its numbers were made, or were lost, since it was built
-        study = filled(study, load_arrays(study.results / "synthetic.npz") if there else {})
+        study = with_numbers(study, load_arrays(study.results / "synthetic.npz") if there else {})
     save_study(study.results, record(study))
     if upto == "next":
         current = {stage: good for stage, good in current.items() if STAGES[stage].for_next}
@@ -148,7 +157,7 @@ def _prepared(
 
 def _with_numbers(context: Context) -> Context:
     """Return the context with what the stage `synthetic` has just made."""
-    study = filled(context.study, load_arrays(context.study.results / "synthetic.npz"))
+    study = with_numbers(context.study, load_arrays(context.study.results / "synthetic.npz"))
     save_study(study.results, record(study))
     return replace(context, study=study)
 
@@ -171,7 +180,8 @@ def _recorded(
         warnings.simplefilter("always", TamisWarning)
         yield entry
     entry["seconds"] = round(time.perf_counter() - start, 3)
-    entry["warnings"] = _heard([*early, *caught] if name == "runs" else caught) + _mended(was)
+    entry["warnings"] = _own_warnings([*early, *caught] if name == "runs" else caught) + _remade(was)
+    entry["code"] = code_of_now(context.study.raw)
     entry["content"] = contents(folder, (*stage.artifacts, *stage.beside), entry.get("parts", {}))
     manifest |= _provenance(context.study)
     manifest["stages"] = {**manifest.get("stages", {}), name: entry}
@@ -217,7 +227,7 @@ def _reported(study: Study, manifest: dict[str, Any], stage: str) -> Iterator[No
         raise
 
 
-def _mended(names: list[str]) -> list[str]:
+def _remade(names: list[str]) -> list[str]:
     """Say which artifacts were made anew because they were not what had been written."""
     if not names:
         return []
@@ -243,7 +253,7 @@ def _each_part(context: Context, stage: Stage, manifest: dict[str, Any]) -> dict
                 inside = replace(context, study=part, progress=_named(context.progress, i, mine))
                 with inside.recording(stage.name) as mine_alone:
                     stage.module.run(mine_alone)
-            begun["heard"][part.part] = _heard(caught)
+            begun["heard"][part.part] = _own_warnings(caught)
         manifest["begun"] = begun
         write_manifest(study.results, manifest)
     save_arrays(study.results / stage.artifacts[0], {"folders": np.array([p.folder.name for p in mine])})
@@ -287,7 +297,7 @@ def _content(folder: Path, stage: Stage) -> list[bytes]:
     return [(folder / name).read_bytes() for name in stage.artifacts if (folder / name).is_file()]
 
 
-def _heard(caught: list[warnings.WarningMessage]) -> list[str]:
+def _own_warnings(caught: list[warnings.WarningMessage]) -> list[str]:
     """Return our own warnings for the report; let the others through."""
     shown: dict[Any, Any] = {}  # each place once, as Python would without us
     for warning in caught:
@@ -311,10 +321,13 @@ def results(study: Study, manifest: dict[str, Any] | None = None) -> Results:
 def _advice(study: Study, manifest: dict[str, Any], found: Sequence[Emulation]) -> str:
     """Say what will help a poor surrogate, and keep it: finding out may take running the simulator."""
     entry = manifest.get("stages", {}).get("surrogate", {})
-    least = float(study.tables.surrogate.min_q2)
+    hashes = stage_hashes(
+        study.raw
+    )  # what it would cost to sample and predict without a surrogate counts too
+    asked = hash_of(float(study.tables.surrogate.min_q2), hashes["posterior"], hashes["prediction"])
     known = entry.get("remedy", {})
-    if known.get("min_q2") != least:
-        known = {"min_q2": least, "text": remedy(study, found)}
+    if known.get("of") != asked:
+        known = {"of": asked, "text": remedy(study, found)}
         entry["remedy"] = known
         write_manifest(study.results, manifest)
     return str(known["text"])
@@ -330,7 +343,7 @@ def completed(study: Study, *, executor: Executors = 1, progress: Progress | Non
     if not study.open:
         return study
     run(study, "synthetic", executor=executor, progress=progress)
-    return filled(study, load_arrays(study.results / "synthetic.npz"))
+    return with_numbers(study, load_arrays(study.results / "synthetic.npz"))
 
 
 def _reopen(study: Study, manifest: dict[str, Any], current: dict[str, bool], first: str) -> None:
@@ -350,7 +363,7 @@ def _reopen(study: Study, manifest: dict[str, Any], current: dict[str, bool], fi
 
 
 def _lost(store: RunStore, keys: list[str]) -> bool:
-    """Say whether a run that the results stand on has gone from the store, or is damaged there."""
+    """Return whether a run that the results stand on has gone from the store, or is damaged there."""
     return len(store.recover(keys)) < len(keys)
 
 

@@ -144,11 +144,12 @@ class NoiseTable(Strict):
 
 
 class GridTable(Strict):
-    """Equally spaced numbers."""
+    """Equally spaced numbers, or numbers in a constant ratio."""
 
     start: Number
     stop: Number
     n: int = Field(ge=1)
+    spacing: Literal["linear", "log"] = "linear"
 
 
 class ObserveTable(Strict):
@@ -163,6 +164,7 @@ class ObserveTable(Strict):
     times: GridTable | list[Number] | None = None
     along: str = "t"
     extend: Literal["none", "hold"] = "none"
+    damping: Number | None = None
     noise: NoiseTable | list[NoiseTable] | None = None
     label: str = ""
     group: str = ""
@@ -229,6 +231,8 @@ class DesignTable(Strict):
     method: Literal["sobol", "halton", "lhs", "maximin", "grid"] = "lhs"
     n: int = Field(default=64, ge=1)
     replicates: int = Field(default=1, ge=1)
+    statistic: Literal["mean", "sd", "quantile"] | None = None
+    level: Number | None = Field(default=None, gt=0, lt=1)
 
 
 class EnrichTable(Strict):
@@ -252,6 +256,7 @@ class SurrogateTable(Strict):
     kernel: Literal["matern32", "matern52", "squared_exponential"] | None = None
     trend: Literal["constant", "linear", "quadratic"] | None = None
     nugget: Number | None = Field(default=None, ge=0)
+    failures: Literal["weigh", "ignore"] = "weigh"
     enrich: EnrichTable | None = None
 
 

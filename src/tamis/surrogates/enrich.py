@@ -154,6 +154,8 @@ def _spread(surrogate: Surrogate, u: Array, points: Array, n: int, worth: Array)
     variance = found.var @ worth
     if found.modes is not None and found.weight is not None:
         variance = variance + found.weight @ (found.modes**2 @ worth)
+    if found.common is not None:
+        variance = variance + (found.common**2 @ worth).sum(axis=1)
     size = np.sqrt(variance / max(variance.max(), 1e-300)) + 1e-6
     spread, axes = np.linalg.eigh(np.cov(points.T, ddof=0).reshape(points.shape[1], -1))
     scale = axes / np.sqrt(np.maximum(spread, 1e-6 * max(spread.max(), 1e-12)))

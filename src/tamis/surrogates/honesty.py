@@ -37,7 +37,7 @@ _APART = (5, 12, 1983)  # seed of these
 _PARTS = 10  # in which runs are held out to choose among trends
 
 
-def elsewhere(process: Process, x: Array, basis: Array) -> float:
+def distance_factor(process: Process, x: Array, basis: Array) -> float:
     """Return by what squared left-out errors are to be multiplied to be those of runs at points x.
 
     At most one but for the half that is not believed: more would be the share of the cube that the runs leave out, of

@@ -48,7 +48,7 @@ from tamis.surrogates.kriging import (
     coordinates,
     families_of,
     functions,
-    only,
+    single_output,
 )
 from tamis.surrogates.polynomials import Family
 from tamis.surrogates.process import Hyper, Process, condition, estimate
@@ -190,7 +190,7 @@ class MultiFidelity:
         x = coordinates(checked(at, self.families), self.families)
         rows = tuple(zip(self.levels, self.processes, strict=True))
         drawn = [
-            only(row).draw(n, rng, x, self._bases(self.processes[:i], level.terms, x)[0])
+            single_output(row).draw(n, rng, x, self._bases(self.processes[:i], level.terms, x)[0])
             for i, (level, row) in enumerate(rows)
         ]
 

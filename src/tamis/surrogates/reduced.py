@@ -89,7 +89,7 @@ class Reduced:
     def of(cls, arrays: Mapping[str, Any]) -> Reduced:
         """Make it again from what `arrays` returned."""
         inner = {name[len(_PREFIX) :]: a for name, a in arrays.items() if name.startswith(_PREFIX)}
-        surrogate = made(str(arrays["kind"]), inner)
+        surrogate = from_arrays(str(arrays["kind"]), inner)
         centre, modes, tail, rest = (arrays[name] for name in ("centre", "modes", "tail", "rest"))
         return cls(centre, modes, surrogate, tail, rest, score_of(arrays))
 
@@ -186,7 +186,7 @@ def kind_of(surrogate: Surrogate) -> str:
     raise StudyError(f"a {cls.__qualname__} cannot be stored; kinds that can: {', '.join(_KINDS)}")
 
 
-def made(kind: str, arrays: Mapping[str, Any]) -> Surrogate:
+def from_arrays(kind: str, arrays: Mapping[str, Any]) -> Surrogate:
     """Make a surrogate again from its kind and what its `arrays` returned."""
     if kind not in _KINDS:
         raise StudyError(f'no kind of surrogate "{kind}"{nearest(kind, _KINDS)}')

@@ -68,7 +68,7 @@ def test_a_rod_that_gains_energy_says_so():
     At 30 degrees the rod answers a normal impulse by slip: W_N = 1.75/m, W_T = 3.25/m, W_NT = -1.3/m. Sticking takes
     W r = (1 + e, -0.7) and the energy changes by [0.7 r_T - (1 - e) r_N]/2, which is positive for e = 0.95.
     """
-    with pytest.warns(TamisWarning, match=r"created .* J, .* between ground and default"):
+    with pytest.warns(TamisWarning, match=r"created .* J, .* in ground-default"):
         history = run(rod(30.0, 0.7), 0.01, tol=1e-12)
     energy = history.ledger.energy
     gain = history.ledger.gain[-1].sum()

@@ -3,13 +3,15 @@
 All that a person needs who writes scenes is imported from here; modules of tamis import it from where it stands.
 """
 
-from tamis.sim.common.shapes import Box, Capsule, Convex, Cylinder, HalfSpace, Ring, Sphere
-from tamis.sim.nscd.drive import run
+from tamis.sim.common.shapes import Bore, Box, Capsule, Convex, Cylinder, HalfSpace, Ring, Sphere
+from tamis.sim.nscd.drive import Rest, run
 from tamis.sim.nscd.history import Contacts, History, Ledger, Solver
-from tamis.sim.nscd.scene import Body, Law, Motion, Part, Scene, about
+from tamis.sim.nscd.scene import AxialStop, Body, Law, Motion, Part, Scene, about
 
 __all__ = [
+    "AxialStop",
     "Body",
+    "Bore",
     "Box",
     "Capsule",
     "Contacts",
@@ -21,6 +23,7 @@ __all__ = [
     "Ledger",
     "Motion",
     "Part",
+    "Rest",
     "Ring",
     "Scene",
     "Solver",

@@ -8,12 +8,13 @@ without a single simulation and ends with the same bytes.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from tamis.analysis.statistic import Statistic, over_replicates
 from tamis.errors import TamisWarning
 from tamis.experiment import Experiment
 from tamis.files import load_arrays
@@ -25,7 +26,7 @@ from tamis.study.definition import Fidelity, Study
 from tamis.study.keeping import adopt
 from tamis.study.reader import emulates_loglike
 from tamis.study.stages.design import design_points, level_inputs
-from tamis.study.stages.table import applies
+from tamis.study.stages.table import STAGES, applies
 from tamis.surrogates.base import Surrogate
 from tamis.surrogates.enrich import enrich
 from tamis.types import Array, Event, Mask
@@ -42,12 +43,22 @@ class Runs:
     u: Array  # (n, d)
     y: Array  # (n, m), NaN where a run gave none
     good: Mask  # (n, m)
+    error: Array  # (n, m), standard errors where a row is a statistic over replicates; else 0
     cheaper: tuple[Runs, ...] = ()  # those of cheaper simulators, cheapest first
 
     def joined(self, other: Runs) -> Runs:
         """Return the runs of both, with the cheaper ones of the first."""
-        u, y = np.concatenate([self.u, other.u]), np.concatenate([self.y, other.y])
-        return Runs(u, y, np.concatenate([self.good, other.good]), self.cheaper)
+        mine, more = self.own(), other.own()
+        return Runs(**{name: np.concatenate([mine[name], more[name]]) for name in mine}, cheaper=self.cheaper)
+
+    def own(self) -> dict[str, Any]:
+        """Return what belongs to these runs alone."""
+        return {"u": self.u, "y": self.y, "good": self.good, "error": self.error}
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, Any], head: str = "") -> Runs:
+        """Make runs again from what `arrays` returned, under names that begin so; without the cheaper ones."""
+        return cls(*(arrays[f"{head}{name}"] for name in ("u", "y", "good", "error")))
 
     def with_cheaper(self, k: int, more: Runs) -> Runs:
         """Return the runs with some more of cheaper level k."""
@@ -56,8 +67,7 @@ class Runs:
 
     def arrays(self) -> dict[str, Any]:
         """Return all runs as arrays, for a file."""
-        own = {"u": self.u, "y": self.y, "good": self.good}
-        return own | {
+        return self.own() | {
             f"cheap.{k}.{name}": array
             for k, level in enumerate(self.cheaper)
             for name, array in level.arrays().items()
@@ -66,19 +76,43 @@ class Runs:
 
 def design_runs(study: Study) -> Runs:
     """Read the points of the design and what was observed there."""
-    u = np.repeat(load_arrays(study.results / "design.npz")["u"], study.tables.design.replicates, axis=0)
+    u = load_arrays(study.results / "design.npz")["u"]
     found = load_arrays(study.results / "observables.npz")
-    runs = _runs(u, [(found[f"{i}.y"], found[f"{i}.good"]) for i in range(len(study.experiments))])
+    runs = _runs(study, u, [(found[f"{i}.y"], found[f"{i}.good"]) for i in range(len(study.experiments))])
     if not study.cheap:
         return runs
     cheap = load_arrays(study.results / "cheap.npz")
-    levels = [Runs(cheap[f"{k}.u"], cheap[f"{k}.y"], cheap[f"{k}.good"]) for k in range(len(study.cheap))]
-    return replace(runs, cheaper=tuple(levels))
+    return replace(runs, cheaper=tuple(Runs.of(cheap, f"{k}.") for k in range(len(study.cheap))))
 
 
-def _runs(u: Array, observed: list[tuple[Array, Mask]]) -> Runs:
+def _runs(study: Study, u: Array, observed: list[tuple[Array, Mask]]) -> Runs:
+    """Return the runs at points u of every experiment: each by itself, or one statistic of all that a point has."""
+    table = study.tables.design
+    if table.statistic is not None:
+        return _statistics(study, u, observed)
     good = np.hstack([np.repeat(fine[:, None], y.shape[1], axis=1) for y, fine in observed])
-    return Runs(u, np.where(good, np.hstack([y for y, _ in observed]), np.nan), good)
+    y = np.where(good, np.hstack([y for y, _ in observed]), np.nan)
+    return Runs(np.repeat(u, table.replicates, axis=0), y, good, np.zeros(y.shape))
+
+
+def _statistics(study: Study, u: Array, observed: list[tuple[Array, Mask]]) -> Runs:
+    statistic, replicates = statistic_of(study), study.tables.design.replicates
+    assert statistic is not None
+    rng = np.random.default_rng([study.seed, STAGES["observables"].number])
+    found = [over_replicates(y, good, replicates, statistic, rng) for y, good in observed]
+    if lost := max(each.partial for each in found):
+        text = f"At {lost} points some of the {replicates} runs failed; the {statistic} there is over the others."
+        warnings.warn(text, TamisWarning, stacklevel=2)
+    y, error = np.hstack([each.y for each in found]), np.hstack([each.error for each in found])
+    return Runs(u, y, np.isfinite(y), error)
+
+
+def statistic_of(study: Study) -> Statistic | None:
+    """Return what is taken over the runs of a point before a surrogate is fitted; None where each run counts."""
+    table = study.tables.design
+    if table.statistic is None:
+        return None
+    return Statistic(table.statistic, 0.5 if table.level is None else float(table.level))
 
 
 @dataclass(frozen=True)
@@ -112,7 +146,7 @@ def enriched(context: Context, one_round: Callable[[Runs, int], Round[Fitted]]) 
     ``one_round`` is given the runs and the number of the round.
     """
     study = context.study
-    table = study.tables.surrogate.enrich
+    table, design = study.tables.surrogate.enrich, study.tables.design
     runs = design_runs(study)
     first, keys = len(runs.u), [np.empty((len(study.experiments), 0), dtype="U1")]
     growth: list[list[list[float]]] = []
@@ -122,7 +156,7 @@ def enriched(context: Context, one_round: Callable[[Runs, int], Round[Fitted]]) 
         growth.append([[len(runs.u) + cheaply, score] for score in last.scores])
         judged = np.isfinite(last.scores).all()
         worst = min(last.scores) if judged else -np.inf
-        spent = (len(runs.u) - first) // study.tables.design.replicates + cheaply
+        spent = (len(runs.u) - first) // (1 if design.statistic else design.replicates) + cheaply
         if table is None or spent > table.budget - 1 or worst >= table.q2:
             break
         told = {last.measure: worst, "asked for": float(table.q2)} if judged else {}
@@ -201,7 +235,7 @@ def _observed(
     rows = [made[i * n : (i + 1) * n] for i in range(len(experiments))]
     observed = [observe(e, row, context.store) for e, row in zip(experiments, rows, strict=True)]
     keys = np.array([[run.key for run in row] for row in rows])
-    return keys, _runs(np.repeat(u, context.study.tables.design.replicates, axis=0), observed)
+    return keys, _runs(context.study, u, observed)
 
 
 def load_runs(study: Study) -> Runs:
@@ -212,4 +246,4 @@ def load_runs(study: Study) -> Runs:
     kept = (
         "runs." if emulates_loglike(study.raw) else ""
     )  # beside those that the log-likelihood was fitted to
-    return Runs(found[f"{kept}u"], found[f"{kept}y"], found[f"{kept}good"])
+    return Runs.of(found, kept)

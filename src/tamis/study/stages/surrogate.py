@@ -19,7 +19,7 @@ from tamis.study.context import Context, designed, emulated
 from tamis.study.definition import Study
 from tamis.study.layout import Block, layout
 from tamis.study.reader import emulates_loglike
-from tamis.study.stages.enrichment import Round, Runs, enriched
+from tamis.study.stages.enrichment import Round, Runs, enriched, statistic_of
 from tamis.study.stages.loglike import run_loglike
 from tamis.surrogates.base import Surrogate, varies
 from tamis.surrogates.enrich import scaled_worth
@@ -29,7 +29,8 @@ from tamis.surrogates.kriging import fit_kriging
 from tamis.surrogates.multifidelity import MultiFidelity, fit_multifidelity
 from tamis.surrogates.pce import fit_pce
 from tamis.surrogates.reduced import Reduced, fit_reduced, kind_of
-from tamis.types import Array, Event, Generator, Progress
+from tamis.surrogates.success import Success, fit_success
+from tamis.types import Array, Event, Generator, LogDensity, Progress
 
 _SHORT = 20  # numbers of one observation above which its principal components are fitted instead
 _CANDIDATES = 2048  # points among which the next are chosen
@@ -75,7 +76,7 @@ def fit(study: Study, runs: Runs, rng: Generator, progress: Progress) -> tuple[J
         for model, mine in _fitted(study, levels, rng, i >= len(together), bought, np.array(columns)):
             parts.append(Part(model, mine, rows))
     progress(Event("surrogate", len(groups), len(groups)))
-    return Joined(tuple(parts), *runs.y.shape), bought
+    return Joined(tuple(parts), *runs.y.shape).sharing(runs.u), bought
 
 
 def _usable(runs: Runs, columns: list[int]) -> tuple[Array, Array]:
@@ -175,7 +176,7 @@ def run(context: Context) -> None:
             runs.y,
             scores,
             "Q2",
-            lambda where: _candidates(study, model, where, rng),
+            lambda where: _candidates(study, runs, model, where, rng),
             worth if top else None,
         )
 
@@ -193,14 +194,36 @@ def cost(study: Study, seconds: float, duration: Callable[[float], str]) -> Iter
         yield f"enrichment: up to {n} runs more, about {duration(n * seconds)} on one core"
 
 
-def _candidates(study: Study, model: Joined, where: str, rng: Generator) -> Array:
+def success(study: Study, runs: Runs) -> Success | None:
+    """Return how probable it is that the runs of all calibrated tests succeed; None where none failed, or not asked."""
+    good = np.asarray(runs.good[:, calibrated(study)].all(axis=1))
+    if good.all() or not good.any() or study.tables.surrogate.failures == "ignore":
+        return None
+    priors = [parameter.prior for parameter in study.model_space.parameters]
+    return fit_success(runs.u, good, marginals=priors)
+
+
+def log_success(study: Study, weighed: Success) -> LogDensity:
+    """Return the logarithm of that probability as a function of the study's parameters."""
+    space = study.model_space
+    columns = [study.space.index(name) for name in space.names]
+
+    def log(x: Array) -> Array:
+        return np.asarray(np.log(np.maximum(weighed.predict(space.to_unit(x[:, columns])), 1e-300)))
+
+    return log
+
+
+def _candidates(study: Study, runs: Runs, model: Joined, where: str, rng: Generator) -> Array:
     """Return points of the unit cube: all over it, or a sketch of the posterior."""
     space = study.model_space
     if where == "error":
         return sobol(_CANDIDATES, space.dim, rng)
     model = model.subset(calibrated(study))
     tests = [s for s in study.series if s.use == "calibrate"]
-    likelihood = Likelihood(study.space, tuple(t for s in tests for t in emulated(study, s, model)))
+    terms = tuple(t for s in tests for t in emulated(study, s, model))
+    weighed = success(study, runs)
+    likelihood = Likelihood(study.space, terms, None if weighed is None else log_success(study, weighed))
     posterior = tmcmc(study.space, likelihood, n=_SKETCH, rng=rng)
     x = posterior.flat[:, [study.space.index(name) for name in space.names]]
     return np.unique(space.to_unit(x), axis=0)
@@ -232,6 +255,7 @@ def _records(study: Study, runs: Runs, model: Joined, growth: Array, bought: Bou
     ``growth`` (rounds, blocks, 2) holds the number of runs and the score of every round, the last being this one.
     """
     x = study.model_space.from_unit(runs.u)
+    statistic = statistic_of(study)
     answer = []
     for i, block in enumerate(blocks(study)):
         judged = _judged(model, block)
@@ -255,6 +279,9 @@ def _records(study: Study, runs: Runs, model: Joined, growth: Array, bought: Bou
                 q2_points=model.score.q2[block.columns] if judged else np.full(len(block.x), np.nan),
                 growth=growth[:, i],
                 judged=judged,
+                shared=float(model.shared[block.columns].mean()),
+                statistic=f"{statistic} over {study.tables.design.replicates} runs" if statistic else "",
+                chance=_chance(runs, block) if statistic else np.nan,
                 **_levels(study, runs, block, bought),
             )
         )
@@ -280,6 +307,12 @@ def _levels(study: Study, runs: Runs, block: Block, bought: Bought) -> dict[str,
         "alone": q2[1],
         "used": float(bought.used[columns][there].mean()) if there.any() else 0.0,
     }
+
+
+def _chance(runs: Runs, block: Block) -> float:
+    """Return the share of an observation's variance over the points that is the error of a statistic."""
+    y, error = runs.y[:, block.columns], runs.error[:, block.columns]
+    return float(np.nanmean(error**2, axis=0).sum() / max(np.nanvar(y, axis=0).sum(), 1e-300))
 
 
 def _judged(model: Joined, block: Block) -> bool:

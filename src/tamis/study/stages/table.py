@@ -22,10 +22,10 @@ from tamis.study.reader import (
     Raw,
     cheap_tables,
     core_code,
-    digest,
     drawn_from,
     emulates,
     emulates_loglike,
+    hash_of,
     input_names,
     named_files,
     noise_parameters,
@@ -96,7 +96,7 @@ class Facts:
     def __getitem__(self, stage: str) -> str:
         """Return the hash of a stage."""
         if stage not in self.hashes:
-            self.hashes[stage] = digest(*STAGES[stage].depends(self))
+            self.hashes[stage] = hash_of(*STAGES[stage].depends(self))
         return self.hashes[stage]
 
     def others(self, stage: str) -> list[str]:
@@ -117,7 +117,7 @@ class Facts:
         """The simulator and what is held fixed of its inputs."""
         model = {key: value for key, value in self.raw.table("model").items() if key != "cheap"}
         files = self.files(model.get("inputs", {}))
-        return digest(model, simulator_fingerprint(self.raw), files, *self.kept())
+        return hash_of(model, simulator_fingerprint(self.raw), files, *self.kept())
 
     def kept(self) -> tuple[Any, ...]:
         """What runs depend on besides that keep the observed numbers only: all that is observed."""
@@ -193,7 +193,7 @@ class Facts:
         return self.tests, printed, self.ahead, self.files([self.tests, self.ahead])
 
     def asks_sensitivity(self) -> bool:
-        """Say whether the file asks for it, or a surrogate of the observables gives it."""
+        """Return whether the file asks for it, or a surrogate of the observables gives it."""
         given = self.emulated and not emulates_loglike(self.raw)
         return given or (self.designed and "sensitivity" in self.raw.tables)
 
@@ -248,7 +248,7 @@ def posterior_content(raw: Raw) -> str:
 
 
 def applies(raw: Raw, stage: str) -> bool:
-    """Say whether a study has this stage."""
+    """Return whether a study has this stage."""
     return STAGES[stage].applies(Facts(raw))
 
 
@@ -264,6 +264,33 @@ def up_to_date(raw: Raw, upto: str = "report") -> dict[str, bool]:
     }
 
 
+def code_of_now(raw: Raw) -> dict[str, str]:
+    """Hash the code of tamis and that of the simulator, as stages are run with now."""
+    return {"tamis": core_code()[:16], "simulator": simulator_fingerprint(raw)[:16]}
+
+
+def reasons(raw: Raw) -> dict[str, str]:
+    """Say why each stage of a study has to be done, in words; nothing where it is up to date or never was."""
+    done, facts, now = read_manifest(raw.results).get("stages", {}), Facts(raw), code_of_now(raw)
+    found = {}
+    for name, good in up_to_date(raw).items():
+        entry, why = done.get(name), ""
+        if not good and entry:
+            was = entry.get("code")  # not recorded by former versions
+            if entry.get("hash") == facts[name]:
+                why = "its files are missing, or not as they were written"
+            elif was is None:
+                why = "the study file, its data, some code or an earlier stage has changed"
+            elif was["simulator"] != now["simulator"]:
+                why = "the simulator's code has changed"
+            elif was["tamis"] != now["tamis"]:
+                why = "tamis itself has changed"
+            else:
+                why = "the study file, its data or an earlier stage has changed"
+        found[name] = why
+    return found
+
+
 def comparison_folder(raws: Sequence[Raw]) -> Path:
     """Return the folder of a comparison's results."""
     return raws[0].base / "results" / ("compare-" + "-".join(study_names(raws)))
@@ -271,7 +298,7 @@ def comparison_folder(raws: Sequence[Raw]) -> Path:
 
 def comparison_hash(raws: Sequence[Raw]) -> str:
     """Hash what a comparison depends on: everything its studies' reports do."""
-    return digest([Facts(raw)["report"] for raw in raws])
+    return hash_of([Facts(raw)["report"] for raw in raws])
 
 
 def read_comparison(raws: Sequence[Raw]) -> Mapping[str, Any] | None:

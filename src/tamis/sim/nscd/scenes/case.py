@@ -40,14 +40,27 @@ class Played(Case):
     h: float
     duration: float
     tol: ClassVar[float] = 1e-8  # bound of the residual of the contact problem
+    still: ClassVar[drive.Rest | None] = None  # when it may end before the duration
 
     def scene(self) -> Scene:
         """Return the bodies, the laws between them and gravity."""
         raise NotImplementedError
 
-    def history(self, record: float | None = None) -> History:
+    def history(self, record: float | None = None, *, contacts: bool = False) -> History:
         """Let the scene go; instants are recorded at every step, or so far apart."""
-        return drive.run(self.scene(), self.duration, h=self.h, tol=self.tol, record=record)
+        return drive.run(
+            self.scene(),
+            self.duration,
+            h=self.h,
+            tol=self.tol,
+            record=record,
+            contacts=contacts,
+            rest=self.still,
+        )
+
+    def record(self) -> dict[str, Any]:
+        """Let the scene go once more and return poses, contact forces and all else of every step."""
+        return self.history(contacts=True).arrays()
 
     def replay(self, fps: float) -> Replay:
         """Let the scene go once more and return it to look at."""

@@ -14,8 +14,9 @@ from typing import ClassVar
 import numpy as np
 
 from tamis.interfaces import port
-from tamis.sim.common.shapes import Box, Convex, Cylinder, Ring, Sphere
-from tamis.sim.nscd.scene import Body, Law, Part, Scene, about
+from tamis.sim.common.shapes import Bore, Box, Convex, Cylinder, Ring
+from tamis.sim.nscd.drive import Rest
+from tamis.sim.nscd.scene import AxialStop, Body, Law, Part, Scene, Triple, about
 from tamis.sim.nscd.scenes.case import (
     GROUND,
     Played,
@@ -24,20 +25,29 @@ from tamis.sim.nscd.scenes.case import (
     restitution_input,
     step_input,
 )
-from tamis.types import Array
 
 BLOCK = (1.56, 0.76, 0.80)
 PITCH = 1.565
 
 
-def projectile_points(half: float = 0.55, cut: float = 0.30) -> tuple[tuple[float, float, float], ...]:
-    """Return the 24 corners of a cube of side ``2 half`` whose corners are cut."""
-    corners = {
-        point
-        for signs in itertools.product((-1.0, 1.0), repeat=3)
-        for point in itertools.permutations((half * signs[0], half * signs[1], cut * signs[2]))
+def _corners(sides: Triple) -> tuple[Triple, ...]:
+    """Return the points whose coordinates are these lengths, in any order and of any sign."""
+    found = {
+        (x * a, y * b, z * c)
+        for x, y, z in itertools.product((-1.0, 1.0), repeat=3)
+        for a, b, c in itertools.permutations(sides)
     }
-    return tuple(sorted((a, b, c) for a, b, c in corners))
+    return tuple(sorted(found))
+
+
+def projectile_points(half: float = 0.55, cut: float = 0.30) -> tuple[Triple, ...]:
+    """Return the 24 corners of a cube of side ``2 half`` whose corners are cut."""
+    return _corners((half, half, cut))
+
+
+def rock_points(half: float = 0.55, cut: float = 0.30) -> tuple[Triple, ...]:
+    """Return the 24 corners of a cube of side ``2 half`` with its edges and corners cut: 1.002 m3 as it stands."""
+    return _corners((half, cut, cut))
 
 
 @dataclass(frozen=True)
@@ -102,16 +112,9 @@ HOLE, TUBE, INSIDE = 0.077, 0.06985, 0.06185  # m, radii of the holes, and of th
 STEEL = 7850.0  # kg/m3
 BARS = ((0.0, 0.4), (0.4, 1.2), (1.2, 2.0), (2.0, 2.8), (2.8, 3.2))  # m, ends of the bars of a hinge line
 LINES = 20  # hinge lines
-
-
-def rock_points(half: float = 0.55, cut: float = 0.30) -> tuple[tuple[float, float, float], ...]:
-    """Return the 24 corners of a cube of side ``2 half`` with its edges and corners cut: 1.002 m3 as it stands."""
-    corners = {
-        point
-        for signs in itertools.product((-1.0, 1.0), repeat=3)
-        for point in itertools.permutations((half * signs[0], cut * signs[1], cut * signs[2]))
-    }
-    return tuple(sorted((a, b, c) for a, b, c in corners))
+FEET = tuple(
+    (TUBE * math.cos(a), TUBE * math.sin(a)) for a in (0.0, 2.0 * math.pi / 3.0, -2.0 * math.pi / 3.0)
+)
 
 
 @dataclass(frozen=True)
@@ -120,16 +123,18 @@ class ArticulatedWall(Played):
 
     Hinge lines follow a zigzag along y, ``angle`` degrees from it on either side. Rows 0 and 2 have ten blocks between
     the hinge lines 0-1, 2-3, ..., rows 1 and 3 nine between 1-2, 3-4, ... and a half-block at each end: ``r<row>_<nn>``
-    from -y to +y. Each hinge line carries five bars, ``bar<nn>_<k>`` from below, each half in a block and half in the
-    one above, held by rings ``d_z`` from the face of the block and ``d_z`` from the end of the bar. The vertical
-    play ``v_p`` of the slings is shared by six stops: a cap over a ball where bar meets bar, and at both ends.
-    The rock flies along +x.
+    from -y to +y. Each hinge line carries five bars, ``bar<nn>_<k>`` from below, half in a block and half in the one
+    above. Rings hold them, ``d_z`` from the face of the block and ``d_z`` from the end of the bar, or the whole wall of
+    the hole. The sling through the bars ends in the lowest and in the topmost block; its vertical play ``v_p`` is
+    shared by six axial stops: one where bar meets bar and one at each end. A bar stands on the one below with three
+    feet: on a point, five bars would be a column that falls over within its play, tenfold further every 0.14 s. The
+    rock flies along +x.
     """
 
     d_z: float = port(
         0.068, unit="m", bounds=(0.01, 0.19), doc="of the rings from block faces and ends of bars"
     )
-    v_p: float = port(0.071, unit="m", bounds=(0.0, 0.3), doc="vertical play of the slings of a hinge line")
+    v_p: float = port(0.071, unit="m", bounds=(1e-4, 0.3), doc="vertical play of the slings of a hinge line")
     mu_cc: float = friction_input(0.316, "friction of concrete on concrete")
     mu_cs: float = friction_input(0.307, "friction of concrete on the ground")
     e: float = restitution_input(0.222)
@@ -137,18 +142,20 @@ class ArticulatedWall(Played):
     mass: float = port(2600.0, unit="kg", bounds=(1.0, 1e6), doc="of the rock")
     height: float = port(1.7, unit="m", bounds=(0.56, 10.0), doc="of the rock's centre")
     angle: float = port(22.5, unit="deg", bounds=(0.0, 60.0), doc="of the blocks with the axis of the wall")
+    holes: str = port(
+        "rings", choices=("rings", "bores"), doc="what holds the bars: rings, or the wall of the hole"
+    )
     h: float = step_input()
     duration: float = duration_input(1.0)
     tol: ClassVar[float] = 1e-6
+    still: ClassVar[Rest | None] = Rest(0.05, 0.1)
     mu_bar: ClassVar[float] = 0.2
     clear: ClassVar[float] = 0.053  # m between the rock and the wall at the start
-    cap: ClassVar[float] = 8.0  # half-widths of the caps over the radius of a bar
 
     def scene(self) -> Scene:
         """Return the bodies and the laws between them."""
-        bodies = [GROUND, *self._blocks(), *self._bars(), self._rock()]
         return Scene(
-            bodies,
+            [GROUND, *self._blocks(), *self._bars(), self._rock()],
             [
                 Law("round", "round", self.mu_cc, self.e),
                 Law("round", "ground", self.mu_cs, self.e),
@@ -157,8 +164,12 @@ class ArticulatedWall(Played):
                 Law("ground", "rock", self.mu_cs, self.e),
                 Law("bar", "ground", self.mu_bar),
                 Law("bar", "ring", self.mu_bar),
-                Law("ball", "cap", 0.0),
-                Law("ball", "stop", 0.0),
+            ],
+            stops=self._slings(),
+            ignore=[
+                *(("core", other) for other in ("core", "round", "ground", "bar", "ring")),
+                *(("bar", other) for other in ("bar", "round", "rock")),
+                *(("ring", other) for other in ("ring", "round", "rock", "ground")),
             ],
         )
 
@@ -180,59 +191,73 @@ class ArticulatedWall(Played):
                 bodies.append(
                     Body(
                         f"r{row}_{k:02d}",
-                        self._parts(row, half),
+                        self._parts(half),
                         mass=900.0 if half else 1800.0,
-                        inertia=_stadium(900.0 if half else 1800.0, half),
                         position=(float(own[0]), float(own[1]), (row + 0.5) * COURSE),
                         orientation=about((0, 0, 1), math.degrees(math.atan2(along[1], along[0]))),
                     )
                 )
         return bodies
 
-    def _parts(self, row: int, half: bool) -> list[Part]:
+    def _parts(self, half: bool) -> list[Part]:
         """Return the shapes of a block, along x; a half-block has its one hinge line at the origin."""
-        local, width = self.v_p / 6.0, 2.0 * ROUND_END
-        length = 0.5 * HINGES if half else HINGES
+        width, length = 2.0 * ROUND_END, 0.5 * HINGES if half else HINGES
         parts = [Part(Box((length, width, COURSE)), "core", (0.5 * length if half else 0.0, 0.0, 0.0))]
         for x in (0.0,) if half else (-0.5 * HINGES, 0.5 * HINGES):
             parts.append(Part(Cylinder(ROUND_END, COURSE), "round", (x, 0.0, 0.0)))
+            if self.holes == "bores":
+                parts.append(Part(Bore(HOLE, COURSE), "ring", (x, 0.0, 0.0)))
+                continue
             for z in (0.5 * COURSE - self.d_z, self.d_z):
                 parts += [Part(Ring(HOLE), "ring", (x, 0.0, side * z)) for side in (-1.0, 1.0)]
-            if row == 0:
-                plate = Box((2 * self.cap * TUBE, 2 * self.cap * TUBE, 0.0115))
-                parts.append(Part(plate, "cap", (x, 0.0, -0.5 * COURSE + 0.5 * local + 0.00575)))
-            if row == 3:
-                parts.append(Part(Sphere(TUBE), "ball", (x, 0.0, 0.5 * COURSE - 0.5 * local - TUBE)))
         return parts
 
     def _bars(self) -> list[Body]:
         bodies = []
-        local = self.v_p / 6.0
         for line in range(LINES):
             x, y = self.hinge(line)
             for k, (low, high) in enumerate(BARS):
                 length = high - low
                 mass = math.pi * (TUBE**2 - INSIDE**2) * length * STEEL if k < 4 else 1.0
                 across = mass * (3 * (TUBE**2 + INSIDE**2) + length**2) / 12.0
-                wide = 2 * self.cap * TUBE
-                parts = [
-                    Part(Cylinder(TUBE, length), "bar"),
-                    Part(Sphere(TUBE), "ball", (0.0, 0.0, -0.5 * length - 0.5 * local - TUBE)),
-                    Part(Box((wide, wide, 0.0115)), "cap", (0.0, 0.0, 0.5 * length + 0.5 * local + 0.00575)),
-                ]
-                if k < 4:
-                    below = 0.5 * length - 0.5 * local - 2 * TUBE - 0.005
-                    parts.append(Part(Box((wide, wide, 0.01)), "stop", (0.0, 0.0, below)))
                 bodies.append(
                     Body(
                         f"bar{line:02d}_{k}",
-                        parts,
+                        [Part(Cylinder(TUBE, length), "bar")],
                         mass=mass,
                         inertia=np.diag([across, across, 0.5 * mass * (TUBE**2 + INSIDE**2)]),
                         position=(x, y, 0.5 * (low + high)),
                     )
                 )
         return bodies
+
+    def _slings(self) -> list[AxialStop]:
+        """Return the stops of each hinge line: lowest bar in its block, bars on bars and their feet, topmost block."""
+        up, play, top = (0.0, 0.0, 1.0), self.v_p / 6.0, len(BARS) - 1
+        half = [0.5 * (high - low) for low, high in BARS]
+        stops = []
+        for line in range(LINES):
+            bars = [f"bar{line:02d}_{k}" for k in range(len(BARS))]
+            block, x = self.block(0, line)
+            at = ((x, 0.0, -0.5 * COURSE), (0.0, 0.0, -half[0]))
+            stops.append(AxialStop(block, bars[0], *at, longest=play, axis=up, name="sling"))
+            for k in range(top):
+                at = ((0.0, 0.0, half[k]), (0.0, 0.0, -half[k + 1]))
+                stops.append(AxialStop(bars[k], bars[k + 1], *at, longest=play, axis=up, name="sling"))
+                for x, y in FEET:
+                    at = ((x, y, half[k]), (x, y, -half[k + 1]))
+                    stops.append(AxialStop(bars[k], bars[k + 1], *at, shortest=0.0, axis=up, name="foot"))
+            block, x = self.block(3, line)
+            at = ((0.0, 0.0, half[top]), (x, 0.0, 0.5 * COURSE))
+            stops.append(AxialStop(bars[top], block, *at, longest=play, axis=up, name="sling"))
+        return stops
+
+    def block(self, row: int, line: int) -> tuple[str, float]:
+        """Return the block of a row that a hinge line passes through, and where along its own x axis it does."""
+        k = (line + row % 2) // 2
+        half = row % 2 == 1 and line in (0, LINES - 1)
+        side = -0.5 if (line + row) % 2 == 0 else 0.5
+        return f"r{row}_{k:02d}", 0.0 if half else side * HINGES
 
     def _rock(self) -> Body:
         face = -(0.5 * HINGES * math.sin(math.radians(self.angle)) + ROUND_END)
@@ -243,20 +268,3 @@ class ArticulatedWall(Played):
             position=(face - self.clear - 0.55, 0.0, self.height),
             velocity=(self.speed, 0.0, 0.0),
         )
-
-
-def _stadium(mass: float, half: bool) -> Array:
-    """Return the inertia about its centre of a block, or of a half-block."""
-    length = 0.5 * HINGES if half else HINGES
-    area, end = 2.0 * ROUND_END * length, 0.5 * math.pi * ROUND_END**2
-    middle = 4.0 * ROUND_END / (3.0 * math.pi)  # of a half-disc, from its straight side
-    start = 0.0 if half else -0.5 * HINGES
-    pieces = [(area, start + 0.5 * length, length**2 / 12.0, ROUND_END**2 / 3.0)]
-    for x, side in ((start, -1.0), (start + length, 1.0))[: 1 if half else 2]:
-        pieces.append((end, x + side * middle, 0.25 * ROUND_END**2 - middle**2, 0.25 * ROUND_END**2))
-    whole = sum(piece[0] for piece in pieces)
-    centre = sum(a * x for a, x, _, _ in pieces) / whole
-    xx = sum(a * (own + (x - centre) ** 2) for a, x, own, _ in pieces) / whole
-    yy = sum(a * own for a, _, _, own in pieces) / whole
-    zz = COURSE**2 / 12.0
-    return mass * np.diag([yy + zz, xx + zz, xx + yy])
