@@ -126,7 +126,9 @@ def summary(emulations: Sequence[Emulation], threshold: float) -> str:
     if statistic := next((e.statistic for e in emulations if e.statistic), ""):
         most = max(e.chance for e in emulations)
         head = f"Surrogate: {methods}, fitted to {runs} points, each with the {statistic}.{failed}"
-        head += f" Chance, is {percent(most)} of the variance between points at most: what no Q2 can explain."
+        head += (
+            f" Chance is {percent(most)} of the variance between points at most; no surrogate can explain it."
+        )
     blind = len(emulations) - len(scores)
     if blind:
         told = "It" if not scores else f"{blind} of {len(emulations)} observations"

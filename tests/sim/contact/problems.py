@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, diags
 
-from tamis.sim.contact.problem import LOAD
+from tamis.sim.contact.tuning import LOAD
 
 Array = NDArray[np.float64]
 

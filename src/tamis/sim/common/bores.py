@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 
-from tamis.jit import inner
+from tamis.jit import apart, inner
 from tamis.sim.common.geometry import CAPSULE, CYLINDER, Geometry, Manifolds, World, put
 from tamis.sim.common.rings import ROUND, extremes, rim_of_hole
 from tamis.sim.common.vectors import FLAT, Vector, X, Z, along, axis, cross, dot, minus, norm, row, scaled
@@ -70,7 +70,7 @@ def _rim_of_bar(
     return n
 
 
-@inner
+@apart
 def bores(i: int, j: int, geometry: Geometry, world: World, margin: float, out: Manifolds, n: int) -> int:
     """Report the contacts of the bar ``i``, a cylinder or a capsule, with the bore ``j`` around it."""
     if geometry.kind[i] != CYLINDER and geometry.kind[i] != CAPSULE:

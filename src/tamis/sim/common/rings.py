@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 
-from tamis.jit import inner
+from tamis.jit import apart, inner
 from tamis.sim.common.geometry import CAPSULE, CYLINDER, NEAREST, Geometry, Manifolds, World, put
 from tamis.sim.common.vectors import FLAT, Vector, X, Z, along, axis, cross, dot, minus, norm, row, scaled
 
@@ -119,7 +119,7 @@ def rim_of_hole(
     return n
 
 
-@inner
+@apart
 def rings(i: int, j: int, geometry: Geometry, world: World, margin: float, out: Manifolds, n: int) -> int:
     """Report the contacts of the bar ``i``, a cylinder or a capsule, with the ring ``j`` around it."""
     if geometry.kind[i] != CYLINDER and geometry.kind[i] != CAPSULE:

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.jit import inner, kernel
+from tamis.jit import inner
 from tamis.sim.contact.linear import BlockLU, factorise, solve
 from tamis.sim.contact.lorentz import (
     EARLY,
@@ -53,17 +53,19 @@ class Path(NamedTuple):
     kept: Array  # (contacts, 3) impulses from before, in case they were better
 
 
-def path_arrays(n_contacts: int) -> Path:
+@inner
+def path_arrays(n: int) -> Path:
     """Allocate for so many contacts."""
-    shape = (n_contacts, 3)
-    return Path(Interior(*(np.zeros(shape) for _ in Interior._fields)), np.zeros(n_contacts), np.zeros(shape))
+    v = np.empty((13, n, 3))
+    vectors = Interior(v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8], v[9], v[10], v[11], v[12])
+    return Path(vectors, np.empty(n), np.empty((n, 3)))
 
 
-@kernel
+@inner
 def lorentz(contacts: Contacts, W: Array, w: Array, scale: Array) -> float:
     """Write the diagonal of L for each contact; return the unit of velocity, from the free velocities ``w``."""
     unit = 0.0
-    for i in range(contacts.a.size):
+    for i in range(contacts.row_a.size):
         mu = max(contacts.mu[i], LEAST_FRICTION)
         c = math.sqrt((W[i, 0, 0] / (mu * mu) + W[i, 1, 1] + W[i, 2, 2]) / 3.0)
         scale[i, 0], scale[i, 1], scale[i, 2] = mu * c, c, c
@@ -72,7 +74,7 @@ def lorentz(contacts: Contacts, W: Array, w: Array, scale: Array) -> float:
     return unit if unit > 0.0 else 1.0
 
 
-@kernel
+@inner
 def fill(contacts: Contacts, m: int, count: int, scratch: Path, lu: BlockLU) -> None:
     """Fill the blocks of ``I + G^T D G``."""
     v, blocks = scratch.vectors, lu.blocks
@@ -83,7 +85,7 @@ def fill(contacts: Contacts, m: int, count: int, scratch: Path, lu: BlockLU) -> 
     for k in range(m):
         for j in range(6):
             blocks[k, j, j] = 1.0
-    for i in range(contacts.a.size):
+    for i in range(contacts.row_a.size):
         eta, g0, g1, g2 = scratch.eta[i], v.centre[i, 0], v.centre[i, 1], v.centre[i, 2]
         u1, u2 = v.velocity[i, 1], v.velocity[i, 2]
         s = math.sqrt(u1 * u1 + u2 * u2)
@@ -117,12 +119,12 @@ def step_of(
     for k in range(m):
         for j in range(6):
             dw[k, j] = 0.0
-    for i in range(contacts.a.size):
+    for i in range(contacts.row_a.size):
         g0, g1, g2 = v.centre[i, 0], v.centre[i, 1], v.centre[i, 2]
         p0, p1, p2 = quadratic(g0, g1, g2, unit * scratch.eta[i], c[i, 0], c[i, 1], c[i, 2])
         push(i, contacts, dw, p0 / v.scale[i, 0], p1 / v.scale[i, 1], p2 / v.scale[i, 2])
     solve(m, lu, dw)
-    for i in range(contacts.a.size):
+    for i in range(contacts.row_a.size):
         u0, u1, u2 = velocity(i, contacts, dw)
         d0 = (u0 - contacts.bias[i, 0]) / (v.scale[i, 0] * unit)
         d1 = (u1 - contacts.bias[i, 1]) / (v.scale[i, 1] * unit)
@@ -140,7 +142,7 @@ def step_of(
         dy[i, 2] = d2 + v.dual[i, 2] - v.y[i, 2]
 
 
-@kernel
+@inner
 def follow(
     contacts: Contacts,
     w: Array,
@@ -159,7 +161,7 @@ def follow(
 
     Ends where the residual, a velocity, is within ``goal`` or stands still; returns steps, residual, worst contact.
     """
-    m, n = w.shape[0], contacts.a.size
+    m, n = w.shape[0], contacts.row_a.size
     v = scratch.vectors
     x, y, c = v.x[:n], v.y[:n], v.work[:n]
     copy(trial.free, w)

@@ -6,12 +6,13 @@ compiles in a fraction of the time.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tamis.sim.common.broad import Sweep
+from tamis.sim.common.collide import Narrow
 from tamis.sim.common.geometry import Geometry, Manifolds, World
 from tamis.sim.contact.solve import Workspace
 
@@ -110,8 +111,8 @@ class Active(NamedTuple):
     row: Ints  # (n,) in the list of contacts found
     bodies: Ints  # (n, 2)
     law: Ints  # (n,)
-    a: Ints  # (n,) numbers among the bodies that respond
-    b: Ints  # (n,)
+    row_a: Ints  # (n,) of `Motion.w`, -1 for a body that does not respond
+    row_b: Ints  # (n,)
     G: Floats  # (n, 3, 12)
     bias: Floats  # (n, 3)
     mu: Floats  # (n,)
@@ -139,8 +140,10 @@ class Scratch(NamedTuple):
     sweep: Sweep
     pairs: Ints
     found: Manifolds
+    narrow: Narrow
     active: Active
     solver: Workspace
+    solve: Any  # address of `solve_contacts`
 
 
 class Track(NamedTuple):
@@ -158,7 +161,7 @@ class Track(NamedTuple):
 class Steps(NamedTuple):
     """What is kept of every step."""
 
-    iterations: Ints  # (steps,)
+    report: Ints  # (steps, 5) iterations of each method of the solver, and its strategy
     status: Ints  # (steps,)
     active: Ints  # (steps,)
     residual: Floats  # (steps,)

@@ -15,7 +15,7 @@ from tamis.sim.common.broad import find_pairs
 from tamis.sim.common.collide import collide
 from tamis.sim.common.geometry import place
 from tamis.sim.common.rotations import turned
-from tamis.sim.contact.solve import CONVERGED, solve_contacts
+from tamis.sim.contact import solve
 from tamis.sim.nscd import kernels, layout
 from tamis.sim.nscd.arrays import Model, Record, Scratch, State, Stops
 from tamis.sim.nscd.history import History
@@ -117,6 +117,8 @@ def run(
             room, state = _roomier(model, state, room, status, need)
         elif status == kernels.MORE_RECORDS:
             kept = layout.roomier(kept, 2 * need)
+        elif status == kernels.MORE_METHODS:
+            solve.provide(need, room.solver.methods)
         elif status == kernels.NOT_FINITE:
             raise SimulationError(
                 f"the motion is no longer finite after t = {h * step:g} s; forces or masses are out of proportion"
@@ -176,7 +178,7 @@ def _found(
         if n > len(room.pairs):
             room = layout.room(model, 2 * n, len(room.found.gap))
             continue
-        n = collide(room.pairs, n, model.geometry, room.world, margin, room.found)
+        n = collide(room.pairs, n, model.geometry, room.world, margin, room.found, room.narrow)
         n = taut(stops, x, q, margin, room.found, n)
         if n <= len(room.found.gap):
             return room, n
@@ -237,17 +239,7 @@ def _separate(model: Model, state: State, room: Scratch, n: int) -> None:
     active.bias[:count] = 0.0
     active.bias[:count, 0] = room.found.gap[active.row[:count]]
     active.mu[:count], active.r[:count] = 0.0, 0.0
-    solve_contacts(
-        active.a[:count],
-        active.b[:count],
-        active.G[:count],
-        active.bias[:count],
-        active.mu[:count],
-        motion.w,
-        active.r[:count],
-        1e-6,
-        room.solver,
-    )
+    solve.solve(kernels.problem_of(active, count), motion.w, active.r[:count], 1e-6, room.solver)
     for i in np.flatnonzero(model.bodies.number >= 0):
         shift = model.bodies.inverse[i] * motion.w[model.bodies.number[i]]
         state.x[i] += shift[:3]
@@ -259,7 +251,7 @@ def _tell(
 ) -> None:
     """Warn of what a person would want to know, each thing once."""
     steps, (share, body) = kept.steps, state.books.passed
-    failed = np.flatnonzero(steps.status != CONVERGED)
+    failed = np.flatnonzero(steps.status != solve.CONVERGED)
     if failed.size:
         worst = int(failed[steps.residual[failed].argmax()])
         one, other = (scene.bodies[i].name for i in steps.worst[worst])

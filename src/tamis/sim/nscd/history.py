@@ -150,7 +150,7 @@ class History:
                 gap=kept.listed.gap[:used],
             ),
             solver=Solver(
-                iterations=kept.steps.iterations,
+                iterations=kept.steps.report[:, :-1].sum(axis=1),
                 contacts=kept.steps.active,
                 residual=kept.steps.residual,
                 converged=kept.steps.status == 0,

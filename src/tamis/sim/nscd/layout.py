@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tamis.sim.common import broad
+from tamis.sim.common.collide import narrow
 from tamis.sim.common.geometry import Geometry, manifolds, world
 from tamis.sim.common.rotations import hamilton, quaternion_of, rotation
 from tamis.sim.common.shapes import (
@@ -252,6 +253,7 @@ def start(x: Array, q: Array, v: Array, laws: int) -> State:
 def room(model: Model, pairs: int, contacts: int) -> Scratch:
     """Make room for the steps: so many pairs, so many contacts."""
     n, responding = len(model.bodies.mass), int((model.bodies.number >= 0).sum())
+    solver, at, found = solve.workspace(responding, contacts), world(model.geometry), manifolds(contacts)
     return Scratch(
         motion=Motion(
             x=np.zeros((n, 3)),
@@ -261,16 +263,17 @@ def room(model: Model, pairs: int, contacts: int) -> Scratch:
             w=np.zeros((responding, 6)),
         ),
         islands=Islands(_ints(responding), *(np.zeros(responding) for _ in range(4))),
-        world=world(model.geometry),
+        world=at,
         sweep=broad.sweep(len(model.geometry.kind)),
         pairs=_ints(pairs, 2),
-        found=manifolds(contacts),
+        found=found,
+        narrow=narrow(model.geometry, at, found),
         active=Active(
             row=_ints(contacts),
             bodies=_ints(contacts, 2),
             law=_ints(contacts),
-            a=_ints(contacts),
-            b=_ints(contacts),
+            row_a=_ints(contacts),
+            row_b=_ints(contacts),
             G=np.zeros((contacts, 3, 12)),
             bias=np.zeros((contacts, 3)),
             mu=np.zeros(contacts),
@@ -278,7 +281,8 @@ def room(model: Model, pairs: int, contacts: int) -> Scratch:
             apart=np.zeros((contacts, 3)),
             r=np.zeros((contacts, 3)),
         ),
-        solver=solve.workspace(responding, contacts),
+        solver=solver,
+        solve=solve.address(solver),
     )
 
 
@@ -301,7 +305,13 @@ def record(model: Model, steps: int, every: int, contacts: int) -> Record:
             work=np.zeros((instants, laws, 3)),
             driver=np.zeros((instants, 2)),
         ),
-        Steps(_ints(steps), _ints(steps), _ints(steps), np.zeros(steps), np.full((steps, 2), -1)),
+        Steps(
+            _ints(steps, solve.STRATEGY + 1),
+            _ints(steps),
+            _ints(steps),
+            np.zeros(steps),
+            np.full((steps, 2), -1),
+        ),
         Listed(
             used=_ints(1),
             instant=_ints(contacts),

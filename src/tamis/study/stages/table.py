@@ -267,9 +267,11 @@ def reasons(raw: Raw) -> dict[str, str]:
     for name, good in up_to_date(raw).items():
         entry, why = done.get(name), ""
         if not good and entry:
-            was = {**now, **entry.get("code", {})}
+            was = entry.get("code")  # not recorded by former versions
             if entry.get("hash") == facts[name]:
                 why = "its files are missing, or not as they were written"
+            elif was is None:
+                why = "the study file, its data, some code or an earlier stage has changed"
             elif was["simulator"] != now["simulator"]:
                 why = "the simulator's code has changed"
             elif was["tamis"] != now["tamis"]:
