@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 
 from tamis.analysis.exceedance import exceedance
 from tamis.errors import StudyError, TamisWarning
@@ -75,6 +75,63 @@ class Fragility:
         if np.isnan(self.coefficients).any():
             return np.asarray(ndtr(self.draws @ z.T).mean(axis=0))
         return np.asarray(ndtr(z @ self.coefficients))
+
+
+@dataclass(frozen=True)
+class FragilityRecord:
+    """A fragility of a study, as it is kept and reported."""
+
+    series: str  # the prediction it is of
+    demand: str  # title with unit
+    limit: str  # in words
+    intensity: tuple[str, ...]  # titles with units, one or two
+    source: str  # "prior" or "posterior"
+    emulated: bool
+    draws: int  # of the parameters
+    repeats: int  # of each, of what is random
+    failed: int  # runs without a demand
+    kind: str
+    statement: str
+    median: float
+    dispersion: float
+    median_interval: tuple[float, float]
+    dispersion_interval: tuple[float, float]
+    level: float
+    misfit: float
+    at: Array  # (g, q)
+    curve: Array  # (g,)
+    band: Array  # (2, g)
+    beside: Array  # (g,)
+    seen: Array  # (k, 5): intensity, share that exceeds, its interval, runs; with two, (n, 4) as `seen` says
+    split: (
+        Array  # (G, 5): level, share, variances due to parameters, surrogate, runs; NaN where not separable
+    )
+    split_band: Array  # (2, G)
+
+
+def seen(intensity: Array, chance: Array, level: float = 0.9, most: int = 20) -> Array:
+    """Return what runs show by themselves, (k, 5): intensity, share that exceeds, its interval, runs.
+
+    At each intensity if there are few, else over bins of equally many runs; intervals are those of Wilson (1927,
+    10.1080/01621459.1927.10502953). With two intensities every run, (n, 4): both, its chance, 1.
+    """
+    im = _columns(intensity)
+    good = np.isfinite(chance)
+    im, chance = im[good], chance[good]
+    if im.shape[1] == 2:
+        return np.column_stack([im, chance, np.ones(len(im))])
+    each = np.unique(im[:, 0])
+    if len(each) > most:
+        order = np.argsort(im[:, 0], kind="stable")
+        groups = np.array_split(order, min(most, max(len(order) // 10, 2)))
+    else:
+        groups = [np.flatnonzero(im[:, 0] == value) for value in each]
+    at = np.array([np.exp(np.log(im[g, 0]).mean()) for g in groups])
+    share, n = np.array([(chance[g].mean(), len(g)) for g in groups]).T
+    z2 = ndtri(0.5 * (1 + level)) ** 2
+    centre = (share + z2 / (2 * n)) / (1 + z2 / n)
+    half = np.sqrt(z2 * (share * (1 - share) / n + z2 / (4 * n**2))) / (1 + z2 / n)
+    return np.column_stack([at, share, centre - half, centre + half, n])
 
 
 def fragility(
