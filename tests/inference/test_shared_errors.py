@@ -127,7 +127,9 @@ def test_loadings_are_those_that_made_the_residuals() -> None:
     assert found.shape[1] == 2
     off = found @ found.T - exact @ exact.T
     np.fill_diagonal(off, 0.0)
-    assert np.abs(off).max() < 0.12  # correlations of 1500 runs with heavy tails, 3 standard errors of the worst
+    assert (
+        np.abs(off).max() < 0.12
+    )  # correlations of 1500 runs with heavy tails, 3 standard errors of the worst
     assert not factors(np.full((20, 3), np.nan)).any()
     assert not factors(np.zeros((20, 3))).any()
     assert not factors(rng.standard_normal((5, 3))).any()  # too few runs to tell
