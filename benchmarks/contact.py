@@ -334,7 +334,7 @@ def articulated() -> None:
     """Print the cost of a step of the wall of blocks on bars, struck at two speeds."""
     drive.run(rockfall.ArticulatedWall().scene(), 2 * STEP, h=STEP)  # compiles
     print(
-        f"\nThe articulated wall (144 bodies), 1 s, h = {1e3 * STEP:g} ms, residual {TOLERANCE:g}; one run each.\n"
+        f"\nThe articulated wall (144 bodies) struck, 1 s, h = {1e3 * STEP:g} ms, residual {TOLERANCE:g}, one run.\n"
     )
     print("| m/s | holes | CPU ms a step | contacts | steps unsolved | closure of the books | top moved, m |")
     print("|---|---|---|---|---|---|---|")

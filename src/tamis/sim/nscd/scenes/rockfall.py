@@ -246,7 +246,11 @@ class ArticulatedWall(Played):
                 stops.append(AxialStop(bars[k], bars[k + 1], *at, longest=play, axis=up, name="sling"))
                 for x, y in FEET:
                     at = ((x, y, half[k]), (x, y, -half[k + 1]))
-                    stops.append(AxialStop(bars[k], bars[k + 1], *at, shortest=0.0, axis=up, name="foot"))
+                    stops.append(
+                        AxialStop(
+                            bars[k], bars[k + 1], *at, shortest=0.0, axis=up, mu=self.mu_bar, name="foot"
+                        )
+                    )
             block, x = self.block(3, line)
             at = ((0.0, 0.0, half[top]), (x, 0.0, 0.5 * COURSE))
             stops.append(AxialStop(bars[top], block, *at, longest=play, axis=up, name="sling"))
