@@ -99,6 +99,7 @@ def test_over_the_prior_the_curve_is_that_of_all_that_is_random(
     assert (tables / "fragility-runs.csv").is_file()
 
 
+@pytest.mark.slow  # 10 s
 def test_over_the_posterior_the_band_is_split(folder: Path) -> None:
     edit(folder, ("limit = 1.0\n", "limit = 1.0\nrepeats = 8\n"), more=DATA)
     record = fragile()
@@ -131,6 +132,7 @@ def test_by_a_surrogate_its_error_is_part_of_the_band(folder: Path) -> None:
     assert record.split[:, 3].max() > 0  # the noise that no surrogate follows is in its error
 
 
+@pytest.mark.slow  # 5 s
 def test_intensities_may_be_parameters_and_what_the_run_says(folder: Path) -> None:
     edit(
         folder,

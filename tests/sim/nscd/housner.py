@@ -17,13 +17,22 @@ G = 9.81
 
 
 def tilts(
-    pulse: Any, period: Any, *, width: Any = 0.5, height: Any = 2.0, tilt: Any = 0.0, duration: float = 4.0, h: float = 2e-4
-) -> np.ndarray:  # fmt: skip
+    pulse: Any,
+    period: Any,
+    *,
+    width: Any = 0.5,
+    height: Any = 2.0,
+    tilt: Any = 0.0,
+    duration: float = 4.0,
+    h: float = 2e-4,
+) -> np.ndarray:
     """Return the tilts (steps + 1, n) in radians of blocks under one full sine of ground acceleration.
 
     Positive is towards +x, as the inertial force of a ground that moves to -x; those that pass a right angle lie.
     """
-    pulse, period, width, height, tilt = np.broadcast_arrays(*np.atleast_1d(pulse, period, width, height, tilt))
+    pulse, period, width, height, tilt = np.broadcast_arrays(
+        *np.atleast_1d(pulse, period, width, height, tilt)
+    )
     a, radius = np.arctan2(width, height), 0.5 * np.hypot(width, height)
     p2, kept = 3 * G / (4 * radius), 1 - 1.5 * np.sin(a) ** 2
     theta, omega = np.radians(tilt).astype(float), np.zeros(len(a))
@@ -49,7 +58,9 @@ def tilts(
         new = theta + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
         speed = omega + h / 6 * (l1 + 2 * l2 + 2 * l3 + l4)
         hit = rocks & (new * side < 0)
-        share = np.where(hit, theta / np.where(theta == new, 1.0, theta - new), 0.0)  # of the step, before the impact
+        share = np.where(
+            hit, theta / np.where(theta == new, 1.0, theta - new), 0.0
+        )  # of the step, before the impact
         side = np.where(hit, -side, side)
         speed = np.where(hit, kept * (omega + share * (speed - omega)), speed)
         new = np.where(hit, speed * (1 - share) * h, new)
