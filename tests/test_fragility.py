@@ -8,7 +8,8 @@ from scipy import integrate, stats
 from scipy.special import ndtr
 
 import tamis
-from tamis.analysis.fragility import exceedance, isotonic, split
+from tamis.analysis.exceedance import exceedance, split
+from tamis.analysis.fragility import isotonic
 from tamis.types import Array
 
 LEVELS = np.linspace(0.2, 1.4, 8)

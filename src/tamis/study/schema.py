@@ -279,6 +279,26 @@ class PropagateTable(Strict):
     laws: list[str] = ["normal", "lognormal", "gamma", "weibull", "gumbel"]
 
 
+class LawTable(BaseModel):
+    """The law of an uncertain capacity."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+    law: str
+
+
+class FragilityTable(Strict):
+    """The probability that a predicted number exceeds its limit, over the intensity of the event."""
+
+    predict: str | None = None
+    intensity: str | list[str]
+    demand: str | None = None
+    limit: Number | LawTable | None = None
+    below: bool = False
+    random: list[str] = []
+    repeats: int | None = Field(default=None, ge=1)
+    level: Number = Field(default=0.9, gt=0, lt=1)
+
+
 class InferenceTable(Strict):
     """The sampler, and whether all data are taken together or each part of them alone."""
 
@@ -328,6 +348,7 @@ class StudyFile(Strict):
     surrogate: SurrogateTable = SurrogateTable()
     sensitivity: SensitivityTable | None = None
     propagate: PropagateTable | None = None
+    fragility: FragilityTable | None = None
     inference: InferenceTable = InferenceTable()
     predict: list[PredictTable] = []
     next: list[NextTable] = []
