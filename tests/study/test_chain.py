@@ -246,6 +246,8 @@ REFUSED = [
     ('name = "far"', 'name = "far"\ndraws = 9', "predict[0].draws: [parameters] draws says how many"),
     ("draws = 4000", "draws = 3", "parameters.draws: expected at least 2 for each of 2 studies, found 3"),
     ("draws = 4000", "theta = { prior = 'normal', mean = 0.0, sd = 1.0 }", "has no priors of its own"),
+    ("from = [", "form = [", "parameters.form: expected a table, as in"),
+    ("from = [", "form = [", 'did you mean "from"?'),
     ("replicates = 2", "replicate = 2", 'unknown key "replicate"; did you mean "replicates"?'),
     ("replicates = 2", 'weights = "evidenc"', 'parameters.weights: expected "evidence" or "equal"'),
     (
@@ -253,7 +255,7 @@ REFUSED = [
         'throw"\ninputs = { seed = 3 }\n',
         "parameters.replicates: model.py:throw is given its seed",
     ),
-    ('throw"\n', 'throw"\ninputs = { theta = 3.0 }\n', "model.inputs.theta: is also a parameter"),
+    ('throw"\n', 'throw"\ninputs = { theta = 3.0 }\n', "model.inputs.theta: is drawn from the posteriors"),
     ('name = "far"', 'name = "far"\nconditions = { theta = 1.0 }', "is a condition and a parameter at once"),
     # what it cannot draw from
     ("one.toml", "none.toml", 'no study file "'),

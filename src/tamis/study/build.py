@@ -77,7 +77,10 @@ def build(raw: Raw) -> Study:
         space = _space(fail, file, laws, simulator)
     for name in file.model.inputs:
         if name in space.names:
-            raise fail(f"model.inputs.{name}", "is also a parameter; remove one of the two")
+            drawn = "is drawn from the posteriors of other studies; remove it here"
+            raise fail(
+                f"model.inputs.{name}", drawn if origins else "is also a parameter; remove one of the two"
+            )
     places = Places(_known(raw))
     series = Builder(fail, raw, simulator, space, fixed, places).series(file)
     _no_idle_parameter(fail, space, simulator, series)

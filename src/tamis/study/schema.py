@@ -394,11 +394,15 @@ def field_name(location: tuple[Any, ...]) -> str:
 def _explain(raw: Raw, fault: Any) -> str:
     location = tuple(fault["loc"])
     where = field_name(location)
-    if fault["type"] == "extra_forbidden" and location[:2] == ("parameters", "From") and len(location) == 3:
-        name = str(location[2])
-        if isinstance(fault.get("input"), dict):
-            message = "a study that draws `from` the posteriors of others has no priors of its own"
-            return f"{where}: {message}; remove it, or hold {name} fixed in [model.inputs]"
+    beside = location[:2] == ("parameters", "From") and len(location) == 3
+    if beside and fault["type"] == "extra_forbidden" and isinstance(fault.get("input"), dict):
+        return (
+            f"{where}: a study that draws `from` the posteriors of others has no priors of its own; remove it"
+        )
+    if location[:2] == ("parameters", "Priors") and len(location) == 3 and fault["type"] == "model_type":
+        message = 'expected a table, as in { prior = "uniform", low = 0, high = 1 }'
+        meant = nearest(str(location[2]), ["from"])
+        return f"{where}: {message}{meant if 'did you mean' in meant else ''}"
     if fault["type"] == "extra_forbidden":
         known = _known_keys(location[:-1])
         return f'{where}: unknown key "{location[-1]}"{nearest(str(location[-1]), known)}'
