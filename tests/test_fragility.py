@@ -204,6 +204,22 @@ def test_the_variance_is_split_as_it_was_made() -> None:
     assert step.parameters == pytest.approx(step.share * (1 - step.share), rel=0.01)
 
 
+def test_a_handful_of_groups_tells_no_band() -> None:
+    im = np.repeat(LEVELS, 20)
+    demand = demands(im, 0.4, 11)
+    with pytest.raises(
+        tamis.StudyError, match=r"runs in 2 groups do not tell .* found \[80, 80\] runs in each"
+    ):
+        tamis.fragility(im, demand, 0.7, cluster=np.arange(160) % 2, rng=rng())
+
+
+def test_limits_of_numpy_are_numbers() -> None:
+    im = np.repeat(LEVELS, 20)
+    demand = 10 * demands(im, 0.4, 11)
+    one, two = (tamis.fragility(im, demand, limit, rng=rng()).median for limit in (7, np.int64(7)))
+    assert one == two
+
+
 def test_failed_runs_are_counted_and_left_out() -> None:
     im = np.repeat(LEVELS, 20)
     demand = demands(im, 0.4, 11)

@@ -32,6 +32,8 @@ def exceedance(
 
     A demand at the limit does not exceed it. Uncertain capacity and the error of a surrogate are integrated.
     """
+    if isinstance(limit, np.generic):
+        limit = limit.item()
     demand = np.asarray(demand, dtype=float)
     wide = np.zeros_like(demand) if sd is None else np.broadcast_to(np.asarray(sd, dtype=float), demand.shape)
     if not (wide[np.isfinite(demand)] >= 0).all():

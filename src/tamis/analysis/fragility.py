@@ -40,6 +40,7 @@ _DRAWS = 4000  # of coefficients, for the band
 _AGAIN = 200  # data sets drawn from the fitted curve, to judge its misfit by
 _GRID = 60, 40  # points of a curve, and along each side of a surface
 _SURE = 0.95  # of one-sided statements
+_GROUPS = 10  # of runs, whose scatter tells a band: the scores of k groups have rank k - 1 and scatter by 1/sqrt(2k)
 _CERTAIN = 1e-12  # a probability closer than this to 0 or 1 is taken for it
 
 
@@ -246,6 +247,11 @@ def _fitted(
     draws = draw(rows, _DRAWS, rng)
     exact = np.isin(share, (0.0, 1.0)).all() and (cluster is None or cluster.max() + 1 == len(cluster))
     if kind == "fitted" and not exact and cluster is not None:
+        if cluster.max() + 1 < _GROUPS:
+            raise StudyError(
+                f"runs in {cluster.max() + 1} groups do not tell how uncertain the curve is: expected at least "
+                f"{_GROUPS}, found {np.bincount(cluster).tolist()} runs in each; leave the groups out, or make more"
+            )
         draws = stretched(draws, scaled, share, cluster, best)
     if im.shape[1] == 1:
         rising = draws[:, 1] > 0

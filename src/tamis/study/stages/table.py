@@ -141,7 +141,7 @@ class Facts:
     @cached_property
     def varied(self) -> tuple[Any, ...]:
         """The same of the unknowns that are inputs of the simulator."""
-        inputs, noisy = input_names(self.raw), set(noise_parameters(self.raw))
+        inputs, noisy = input_names(self.raw), set(noise_parameters(self.raw, self.raw.table("parameters")))
         laws, correlation = self.prior
         return [
             (n, p) for n, p in laws if (n in inputs if inputs is not None else n not in noisy)
