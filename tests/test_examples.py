@@ -235,6 +235,30 @@ def test_a_ball_of_another_size_from_posteriors_of_steel(tmp_path):
 
 
 @pytest.mark.example
+@pytest.mark.slow
+def test_a_coarse_and_a_fine_time_step(tmp_path):
+    folder = copied("14_two_steps", tmp_path)
+    done = subprocess.run(
+        [*TAMIS, "run", "study.toml", "-j", "1"], cwd=folder, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    found = tamis.load_results(folder / "results/study")
+    tilt, impact = found.emulations
+    assert tilt.used == 1 and 1 - tilt.joint < 0.25 * (1 - tilt.alone)  # half the error, at least
+    assert impact.used == 0 and impact.alone > 0.999  # what the expensive runs know, they know alone
+    # held-out expensive runs of the fine step: the surrogate against the simulator
+    study, model = Study.load(folder / "study.toml"), load_surrogate(Study.load(folder / "study.toml"))
+    u = np.random.default_rng(3).random((60, 2))
+    x = study.model_space.from_unit(u)
+    test = study.series[0].experiments[0]
+    truth = np.array([test.numbers(study.simulator.run(study.query(test).inputs(row), folder)) for row in x])
+    error = np.sqrt(np.mean((model.predict(u).mean[:, :30] - truth) ** 2))
+    assert error < np.sqrt(2 * (1 - tilt.joint)) * truth.std()  # as told, within what 60 runs can tell
+    low, high = np.quantile(found.posterior.flat, (0.05, 0.95), axis=0)
+    assert np.all((low < [0.5, 2.0]) & (high > [0.5, 2.0]))  # the block of the numerical experiment
+
+
+@pytest.mark.example
 @pytest.mark.parametrize("share", [0.25, pytest.param(1.0, marks=pytest.mark.slow)])
 def test_steel_contact(tmp_path, share):
     """The main job, and with a share of its samples, which widens what is asked by the root of that."""

@@ -21,6 +21,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter
 
 from tamis.report.blocks import Block, Grid, Heading, Picture, Text, grid
+from tamis.report.fidelity import fidelity_blocks
 from tamis.report.parameters import short_title
 from tamis.report.style import (
     COLOURS,
@@ -75,6 +76,7 @@ def surrogate_blocks(
         return []
     ranked = sorted(emulations, key=rank)
     blocks: list[Block] = [Text(summary(ranked, threshold)), score_grid(emulations)]
+    blocks += fidelity_blocks(emulations)
     scalars, signals = [e for e in ranked if len(e.x) == 1], [e for e in ranked if len(e.x) > 1]
     said = "Each run as simulated, and as predicted by the surrogate of the other runs."
     if scalars:

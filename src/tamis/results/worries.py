@@ -148,6 +148,13 @@ def _surrogate(emulations: Sequence[Emulation], remedy: str, posterior: Posterio
         text = f"The surrogate stands on {runs} points for {d} parameters; with fewer than "
         text += f"{_RUNS_A_PARAMETER} a parameter its score is not to be relied on: new runs may be predicted worse."
         found.append(Worry(text, serious=runs < _RUNS_A_PARAMETER // 2 * d))
+    levelled = [e for e in emulations if e.levels]
+    if levelled and not any(e.used for e in levelled):
+        text = (
+            f"The cheaper runs ({', '.join(levelled[0].levels)}) bought nothing: the surrogate stands on the expensive "
+            "ones alone."
+        )
+        found.append(Worry(text))
     blind = max((e.failed for e in emulations), default=0)
     if blind:
         most = max(emulations, key=lambda e: e.failed)

@@ -21,7 +21,8 @@ from tamis.observables import SCALARS
 from tamis.results.study import Reference
 from tamis.simulation import Simulator, batched, described, find
 from tamis.space import Parameter, Space
-from tamis.study.definition import Origin, Sampler, Settings, Study
+from tamis.study.definition import Fidelity, Origin, Sampler, Settings, Study
+from tamis.study.fidelities import fidelities
 from tamis.study.fragilities import asked_fragility
 from tamis.study.keeping import observing, reduced
 from tamis.study.laws import make_law
@@ -90,9 +91,11 @@ def build(raw: Raw) -> Study:
         _bytes(fail, file.model.memory),
     )
     _consistent(fail, file, simulator, space, series)
+    cheap = fidelities(fail, raw, file, simulator, space, series)
     if origins:
         check_replicates(fail, file, simulator, fixed, series)
     if file.model.keep == "observed":
+        cheap = tuple(_lean(level) for level in cheap)
         lean = reduced(simulator, series)
         simulator, series = lean, observing(lean, series)
     references = tuple(_reference(fail, i, r, space) for i, r in enumerate(file.reference))
@@ -112,8 +115,15 @@ def build(raw: Raw) -> Study:
         raw.results.resolve(),
         open=tuple(places.open),
         origins=origins,
+        cheap=cheap,
         laws=laws,
     )
+
+
+def _lean(level: Fidelity) -> Fidelity:
+    """Return a cheaper simulator that keeps the observed numbers only."""
+    lean = reduced(level.simulator, level.series)
+    return replace(level, simulator=lean, series=observing(lean, level.series))
 
 
 def _known(raw: Raw) -> Mapping[str, Array]:

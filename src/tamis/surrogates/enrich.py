@@ -84,7 +84,7 @@ def enrich(
         )
     if len(candidates) > max(_MOST, n):
         candidates = candidates[np.random.default_rng(0).permutation(len(candidates))[: max(_MOST, n)]]
-    worth = _worth(y)
+    worth = scaled_worth(y)
     if criterion == "posterior":
         return candidates[_spread(surrogate, u, candidates, n, worth)]
     hyper = _process(u, y, worth)
@@ -97,7 +97,7 @@ def _among(candidates: Array, u: Array) -> Mask:
     return np.array([row.tobytes() in known for row in candidates], dtype=bool)
 
 
-def _worth(y: Array) -> Array:
+def scaled_worth(y: Array) -> Array:
     """Return the inverse variance of each output over the runs, zero for those that do not vary."""
     variance = np.nanvar(y, axis=0)
     there = varies(y) & (variance > 0)

@@ -55,7 +55,7 @@ def test_parameters_are_recovered() -> None:
 def test_parameters_are_recovered_from_five_hundred_motions(name: str) -> None:
     """As asked for: 2 % or 2 standard errors, t45 5 %, damping 4 %; the times corrected by 100 motions.
 
-    The correction is the same for all, and has an error of its own: a hundredth of the scatter, 1 % of d5_95.
+    Found: 0.7, 1.2 and 1.4 % at most of d5_95, t45 and damping; the middle frequency is 1 % low.
     """
     found = recovered(SETS[name], 500, 100)
     for parameter, tolerance in {

@@ -148,7 +148,7 @@ class ArticulatedWall(Played):
     h: float = step_input()
     duration: float = duration_input(1.0)
     tol: ClassVar[float] = 1e-6
-    still: ClassVar[Rest | None] = Rest(0.05, 0.1)
+    still: ClassVar[Rest | None] = Rest(0.1, 0.1)  # from there friction lets a block slide 2 mm further
     mu_bar: ClassVar[float] = 0.2
     clear: ClassVar[float] = 0.053  # m between the rock and the wall at the start
 
