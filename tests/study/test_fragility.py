@@ -207,7 +207,7 @@ def test_the_same_bytes_by_one_process_and_by_two(folder: Path) -> None:
         ("limit = 1.0", "", "fragility.limit: missing"),
         ("limit = 1.0", 'limit = { law = "lognormal", median = 1.0 }', "law lognormal needs cov"),
         ("limit = 1.0", 'limit = { law = "lognorm" }', 'fragility.limit.law: no law "lognorm"'),
-        ("limit = 1.0", 'limit = 1.0\npredict = "fram"', 'no prediction "fram"'),
+        ("limit = 1.0", 'limit = 1.0\npredict = "framee"', 'no prediction "framee"'),
         ("limit = 1.0", 'limit = 1.0\nrandom = ["k"]', "all parameters are random already"),
         ("limit = 1.0", 'limit = 1.0\nrandom = ["q"]', 'no parameter "q"'),
         ('demand = "drift"', "", "fragility.demand: missing; name one of what is observed: drift, pga"),
