@@ -340,3 +340,22 @@ def test_choices_in_which_studies_differ_are_refused(chain):
         Study.load(chain / "study.toml")
     edit(chain / "study.toml", 'throw"\n', 'throw"\ninputs = { law = "b" }\n')
     assert Study.load(chain / "study.toml").fixed == {"law": "b"}
+
+
+def test_what_only_an_error_model_reads_is_drawn_too(chain):
+    """The error that was calibrated with the parameters is that of a prediction, draw by draw."""
+    common = chain.parent / "line/common.toml"
+    edit(common, "[[experiment]]", 'sigma = { prior = "uniform", low = 0.4, high = 0.6 }\n[[experiment]]')
+    edit(common, '{ kind = "known", sd = 0.5 }', '{ kind = "gaussian", sd = "sigma" }')
+    edit(common, "n = 4000", "n = 200")
+    edit(chain / "study.toml", "draws = 4000\nreplicates = 2", "draws = 100")
+    edit(chain / "study.toml", "limit = 8.0", 'limit = 8.0, noise = { kind = "gaussian", sd = "sigma" }')
+    found = Study.load(chain / "study.toml").run(executor=0)
+    panel = next(panel for panel in found.panels if panel.series == "far")
+    source = found.sources[0]
+    assert source.x.shape[1] == 2 and (source.x[:, 1] >= 0.4).all() and (source.x[:, 1] <= 0.6).all()
+    squares = np.concatenate([s.x[:, list(s.names).index("sigma")] for s in found.sources]) ** 2
+    added = panel.sd_total[0] ** 2 - panel.sd_model[0] ** 2
+    assert added == pytest.approx(
+        squares.mean(), rel=1e-6
+    )  # the mean variance of the errors, by the same draws
