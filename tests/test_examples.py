@@ -233,7 +233,7 @@ def test_a_ball_of_another_size_from_posteriors_of_steel(tmp_path):
 
 
 @pytest.mark.example
-@pytest.mark.parametrize("share", [0.125, pytest.param(1.0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("share", [0.25, pytest.param(1.0, marks=pytest.mark.slow)])
 def test_steel_contact(tmp_path, share):
     """The main job, and with a share of its samples, which widens what is asked by the root of that."""
     folder = copied("10_steel_contact", tmp_path)

@@ -24,7 +24,7 @@ from pathlib import Path
 from tamis import families
 package = Path(families.__file__).parent
 assert package.is_relative_to(sys.argv[1])
-for name in ("sim/dem/simulators.py", "sim/nscd/simulators.py", "sim/dem/kernels.py", "sim/nscd/kernels.py",
+for name in ("sim/dem/simulators.py", "sim/nscd/simulators.py", "sim/dem/impact/kernels.py", "sim/nscd/kernels.py",
              "sim/common/rounds.py", "surrogates/kernels.py"):
     print(families.code_hash(package / name))
 """
@@ -67,11 +67,13 @@ def changed(copy: Path, file: str, edit: str, code: str = ASK) -> set[int]:
         ("sim/common/rings.py", "\nX = 1\n", NSCD),
         ("sim/common/planes.py", "\nX = 1\n", NSCD),
         ("sim/common/threads.py", "\nX = 1\n", {0}),  # no kernel
-        ("sim/dem/scene.py", "\nX = 1\n", {0}),
-        ("sim/dem/kernels.py", "\nX = 1\n", DEM),
+        ("sim/dem/impact/scene.py", "\nX = 1\n", {0}),
+        ("sim/dem/impact/kernels.py", "\nX = 1\n", DEM),
         ("sim/contact/assembled/mixing.py", "\nX = 1\n", set()),  # which no simulator loads
         ("surrogates/kernels.py", "\nX = 1\n", CHAOS),
         ("__init__.py", "\nX = 1\n", set()),
+        ("sim/nscd/__init__.py", "\nX = 1\n", set()),  # names for users, from where each stands
+        ("sim/nscd/scene.py", "\nX = 1\n", {1}),
         ("jit.py", "\nX = 1\n", set()),  # which tamis.jit adds itself
     ],
 )
@@ -80,7 +82,7 @@ def test_code_changes_where_a_changed_file_is_imported(copy, file, edit, expecte
 
 
 COMPILE = """
-from tamis.sim.dem.kernels import rebound
+from tamis.sim.dem.impact.kernels import rebound
 from tamis.simulation import find
 find("tamis:dem.impact").run({}, None)
 print(sum(rebound.stats.cache_hits.values()), sum(rebound.stats.cache_misses.values()))
@@ -89,7 +91,7 @@ print(sum(rebound.stats.cache_hits.values()), sum(rebound.stats.cache_misses.val
 
 def test_a_comment_recompiles_nothing_and_a_changed_line_does(copy):
     assert asked(copy, COMPILE) == ["0 1"]
-    path = copy / "tamis/sim/dem/kernels.py"
+    path = copy / "tamis/sim/dem/impact/kernels.py"
     text = path.read_text()
     path.write_text(
         "# every line is another one\n" + text.replace('"""Return ``x^alpha', '"""Say what ``x^alpha')

@@ -21,7 +21,7 @@ def test_records_are_measured_identified_and_drawn(
     said = capsys.readouterr().out
     measured = next(line.split() for line in said.splitlines() if line.startswith("RSN753"))
     assert measured[1:] == ["40.0", "s", "0.01", "s", "6.32", "0.559", "3.25", "12.5", "6.86", "3.02"]
-    assert 'd5_95 = { prior = "uniform", low = 7.0' in said
+    assert 'd5_95 = { prior = "uniform", low = 6.9' in said
     assert table.read_text().startswith("record,arias,d5_95,t45,omega_mid,omega_rate,zeta\nRSN753")
     assert "omega_rate" in figure.read_text()
 

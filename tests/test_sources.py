@@ -71,8 +71,15 @@ def test_folders_on_the_path_are_seen_and_installed_packages_are_not(
 
 def test_a_scene_of_ones_own_depends_on_the_kernels_it_uses(tmp_path: Path) -> None:
     model = tmp_path / "model.py"
-    model.write_text("import tamis\nfrom tamis.sim.dem import drive\n")
+    model.write_text("import tamis\nfrom tamis.sim.dem.impact import drive\n")
     assert {Path(name).name for name in sources(model)} >= {"model.py", "drive.py", "kernels.py", "scene.py"}
+
+
+def test_names_that_tamis_gathers_for_users_lead_to_the_code_behind_them(tmp_path: Path) -> None:
+    model = tmp_path / "model.py"
+    model.write_text("from tamis.sim.nscd import Body, Scene, run\n")
+    behind = {Path(name).name for name in sources(model)}
+    assert {"kernels.py", "scene.py", "drive.py", "solve.py", "collide.py"} <= behind
 
 
 def test_edited_code_behind_a_relative_import_is_run_again(tmp_path: Path) -> None:

@@ -72,6 +72,8 @@ _WHERE = {
     "tamis.surrogates.multifidelity": ("MultiFidelity", "fit_multifidelity"),
     "tamis.surrogates.reduced": ("Reduced", "fit_reduced"),
     "tamis.surrogates.enrich": ("enrich",),
+    "tamis.surrogates.joined": ("share_errors",),
+    "tamis.surrogates.success": ("Success", "fit_success"),
     "tamis.surrogates.contract": ("check_surrogate",),
     "tamis.inference.likelihood": ("Emulated", "Likelihood"),
     "tamis.inference.posterior": ("Posterior",),

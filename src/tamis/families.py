@@ -64,7 +64,7 @@ def input_names(address: str) -> set[str] | None:
 
 def arguments(function: ast.FunctionDef) -> set[str] | None:
     """Return the names of a simulator's inputs if its arguments are; None where it takes a case that declares them."""
-    names = {argument.arg for argument in (*function.args.args, *function.args.kwonlyargs)}
+    names = {argument.arg for argument in (*function.args.args, *function.args.kwonlyargs)} - {"workdir"}
     return None if len(names) == 1 and _case(function) else names
 
 

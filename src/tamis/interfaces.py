@@ -204,8 +204,18 @@ def module_of(simulator: Simulator) -> str:
     return str(getattr(function_of(simulator) or simulator, "__module__", ""))
 
 
+def case_of(simulator: Simulator) -> Any:
+    """Return the case that declares the inputs of a simulator; None if its arguments do."""
+    return getattr(simulator, "case", None)
+
+
 def warm(simulator: Simulator) -> None:
-    """Fill the compiler's cache, if the simulator's module has a function ``warm``, before several processes try."""
-    compile_all = getattr(sys.modules.get(module_of(simulator)), "warm", None)
+    """Fill the compiler's cache before several processes try.
+
+    Its case or its module offers a function ``warm``, or there is nothing to compile. The case comes first: a family
+    with several engines compiles the one that is needed.
+    """
+    module = sys.modules.get(module_of(simulator))
+    compile_all = getattr(case_of(simulator), "warm", None) or getattr(module, "warm", None)
     if callable(compile_all):
         compile_all()

@@ -181,7 +181,7 @@ def _note_loaded(function: Callable[..., Any]) -> None:
 
 
 def is_cold(family: Path) -> bool:
-    """Return whether the kernels of a family have yet to be compiled on this machine."""
+    """Return whether the kernels of a family, or of one of its engines, have yet to be compiled on this machine."""
     return any(not any(_folder(file).glob("*.nbc")) for file in family.rglob("kernels.py"))
 
 

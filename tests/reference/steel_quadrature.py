@@ -33,7 +33,7 @@ from typing import Any
 
 import numpy as np
 
-from tamis.sim.dem.scene import Impact
+from tamis.sim.dem.impact.scene import Impact
 from tamis.sim.dem.simulators import impact
 from tamis.types import Array
 

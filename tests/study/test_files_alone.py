@@ -13,6 +13,7 @@ from tamis.cli.main import main
 from tamis.errors import StudyError, TamisError
 from tamis.report.page import write_report
 from tamis.results.gather import load_results
+from tamis.results.manifest import read_manifest, write_manifest
 from tamis.results.study import load_study, save_study
 from tamis.runs.locks import released, seized
 from tamis.study.reader import noise_parameters, read
@@ -142,6 +143,11 @@ def test_a_changed_core_is_told(folder, capsys, monkeypatch):
     monkeypatch.setattr(table, "core_code", lambda: "other")
     main(["status", "study.toml"])
     assert "tamis itself has changed" in capsys.readouterr().out
+    manifest = read_manifest(folder / "results" / "study")
+    del manifest["stages"]["design"]["code"]  # as former versions left it
+    write_manifest(folder / "results" / "study", manifest)
+    main(["status", "study.toml"])
+    assert "some code" in capsys.readouterr().out
 
 
 def test_parameters_of_error_models_are_found_under_any_key(folder):

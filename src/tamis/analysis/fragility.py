@@ -4,7 +4,7 @@ Runs at intensities im have demands d; the limit is a number, or a law where the
 the probability that a run exceeds it is that law's distribution function at the demand. Where a surrogate answers,
 its error is integrated as well. The curve is lognormal, P = Phi(ln(im / median) / dispersion), fitted by the
 binomial likelihood (Baker 2015, 10.1193/021113EQS025M); with two intensities it is a surface, a probit of both
-logarithms. Bands are credible bands (`tamis.analysis.probit`).
+logarithms. Bands are credible bands (`tamis.probit`).
 
 Beside it stands a fit that supposes less: with one intensity a curve that only rises (isotonic regression), with two a
 probit of second degree. Twice the gain in log-likelihood is compared with that of data drawn from the lognormal curve
@@ -32,9 +32,9 @@ from typing import Any
 import numpy as np
 from scipy.special import betaincinv, ndtr, ndtri
 
-from tamis.analysis.probit import Rows, climb, draw, stretched
 from tamis.errors import StudyError, TamisWarning
 from tamis.marginals import Marginal
+from tamis.probit import Rows, climb, draw, stretched
 from tamis.types import Array, Generator, Indices
 
 _DRAWS = 4000  # of coefficients, for the band

@@ -2,8 +2,8 @@
 
 Two bands are kept apart throughout: the parameters' (spread of the model's answers over posterior draws) and
 the total, which adds the error model. Where a surrogate answers, one draw of its error is part of each answer,
-so both bands hold it. Mean and variance follow Hadjidoukas et al. 2014
-(10.1016/j.cma.2014.07.017), eq 14-15: the total variance is the mean of the error's variance plus the
+so both bands hold it; errors that numbers share are one draw for all of them. Mean and variance follow Hadjidoukas
+et al. 2014 (10.1016/j.cma.2014.07.017), eq 14-15: the total variance is the mean of the error's variance plus the
 variance of the answers. An error model with a mean of its own shifts the answers, in the total only.
 
 Given the parameters the total is Gaussian, so its distribution is a mixture of one Gaussian a draw (eq 11-12).
@@ -21,7 +21,7 @@ from scipy.special import ndtr
 
 from tamis.errors import SimulationError
 from tamis.experiment import Experiment
-from tamis.inference.likelihood import Forward, answers, part_of, with_error
+from tamis.inference.likelihood import Forward, Likelihood, answers, common_errors, part_of, with_error
 from tamis.inference.posterior import Posterior
 from tamis.space import Space
 from tamis.types import Array, Gauss, Generator
@@ -123,7 +123,7 @@ def predict(
     """Predict one experiment from n draws of a posterior, or of a prior."""
     space, x = _draws(source, n, rng)
     model = forward(x[:, [space.index(name) for name in forward.reads]])
-    return _predictive(space, x, [experiment], [model], rng)
+    return _predictive(space, x, [(experiment, forward)], [model], rng)
 
 
 def predict_series(
@@ -133,19 +133,24 @@ def predict_series(
     n: int,
     rng: Generator,
     draws: Array | None = None,
+    given: Likelihood | None = None,
     again: Sequence[Sequence[Forward]] = (),
 ) -> Predictive:
     """Predict several conditions with the same draws, in one batch.
 
-    The numbers of all experiments side by side. A stochastic simulator may be asked ``again``, with other random
-    numbers, by as many more lists of forward models; a draw at which one of them fails has failed.
+    The numbers of all experiments side by side. Data of the likelihood that is ``given`` inform about errors of a
+    surrogate that they share with them. A stochastic simulator may be asked ``again``, with other random numbers, by as
+    many more lists of forward models; a draw at which one of them fails has failed.
     """
     space, x = _draws(source, n, rng) if draws is None else (_space(source), draws)
-    asked = [[forward for _, forward in terms], *again]
+    forwards = [forward for _, forward in terms]
+    asked = [forwards, *again]
     found = answers(space, [forward for each in asked for forward in each], x)
     k, r = len(terms), len(asked)
+    if given is not None and r == 1:
+        found = given.informed(x, forwards, found, space)
     models = [_stacked([found[i * k + j] for i in range(r)]) for j in range(k)]
-    return _predictive(space, np.tile(x, (r, 1)), [experiment for experiment, _ in terms], models, rng, r)
+    return _predictive(space, np.tile(x, (r, 1)), terms, models, rng, r)
 
 
 def _stacked(replicates: Sequence[Gauss]) -> Gauss:
@@ -167,11 +172,12 @@ def _draws(source: Posterior | Space, n: int, rng: Generator) -> tuple[Space, Ar
 def _predictive(
     space: Space,
     x: Array,
-    experiments: Sequence[Experiment],
+    terms: Sequence[tuple[Experiment, Forward]],
     models: Sequence[Gauss],
     rng: Generator,
     replicates: int = 1,
 ) -> Predictive:
+    experiments = [experiment for experiment, _ in terms]
     answered = np.all([np.isfinite(model.mean).all(axis=1) for model in models], axis=0)
     kept = answered.reshape(replicates, -1).all(axis=0)
     if not kept.any():
@@ -179,9 +185,10 @@ def _predictive(
     good = np.tile(kept, replicates)
     theta = {name: x[good, i] for i, name in enumerate(space.names)}
     told, errors, variances, biases = [], [], [], []
-    for experiment, model in zip(experiments, models, strict=True):
+    common = common_errors([forward for _, forward in terms], models, rng)
+    for experiment, model, shared in zip(experiments, models, common, strict=True):
         for observation, part in zip(experiment.observations, experiment.parts(), strict=True):
-            mean = with_error(part_of(model, part), rng)[good]
+            mean = with_error(part_of(model, part), rng, shared)[good]
             told.append(mean)
             errors.append(observation.noise.draw(mean, theta, observation.coord, rng))
             variances.append(observation.noise.error_variance(mean, theta, observation.coord))

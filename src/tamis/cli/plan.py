@@ -36,7 +36,7 @@ from tamis.types import Array, Inputs, Outputs, Value, silent
 
 if TYPE_CHECKING:
     from tamis.marginals import Marginal
-    from tamis.study.definition import Study
+    from tamis.study.definition import Fidelity, Study
     from tamis.study.series import Series
 
 _GROUPS = 5  # kinds of failure that are shown
@@ -92,10 +92,35 @@ def _print_costs(study: Study, upto: str, indent: str = "") -> None:
     if n:
         say(f"design: {n} runs, about {duration(n * seconds)} on one core, {size(n * each)} stored")
         _print_stored(study, keys, say)
+    for level in study.cheap if facts.emulated else ():
+        each_takes = _one_cheap(study, level)
+        n = level.n * study.tables.design.replicates * len(study.experiments)
+        share = f"{each_takes / seconds:.2g} of an expensive one"
+        say(
+            f"cheaper {level.name}: {n} runs of {duration(each_takes)} ({share}), about {duration(n * each_takes)}"
+        )
     for stage in islice(STAGES.values(), list(STAGES).index(upto) + 1):
         if stage.applies(facts) and hasattr(stage.module, "cost"):
             for line in stage.module.cost(study, seconds, duration):
                 say(line)
+
+
+def _one_cheap(study: Study, level: Fidelity) -> float:
+    """Return how long a run of a cheaper simulator takes, in the middle of the prior."""
+    from tamis.study.stages.design import level_inputs
+
+    inputs = level_inputs(study, level, np.full((1, study.model_space.dim), 0.5))[0]
+    with tempfile.TemporaryDirectory() as scratch:
+        try:
+            with explained(level.simulator):
+                outputs = level.simulator.run(inputs, Path(scratch))
+                start = time.perf_counter()
+                whole_of(level.simulator).run(inputs, Path(scratch))
+                seconds = time.perf_counter() - start
+        except SimulationError as error:
+            raise StudyError(f"the cheaper {level.name} fails in the middle of the prior: {error}") from error
+    _check_observed(level.series[0].experiments[0], outputs)
+    return seconds
 
 
 def _with_numbers(study: Study) -> Study:

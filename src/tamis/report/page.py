@@ -356,7 +356,7 @@ def sources(results: Results) -> list[Block]:
 
 def runs(results: Results) -> list[Block]:
     """Count the runs, time them, list what failed and show where."""
-    return run_blocks(results.design, results.study.space, results.sampled)
+    return run_blocks(results.design, results.study.space, results.sampled, results.posterior)
 
 
 def provenance(results: Results) -> list[Block]:

@@ -21,6 +21,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter
 
 from tamis.report.blocks import Block, Grid, Heading, Picture, Text, grid
+from tamis.report.fidelity import fidelity_blocks
 from tamis.report.parameters import short_title
 from tamis.report.style import (
     COLOURS,
@@ -57,6 +58,7 @@ _VARYING = 0.1  # of the largest spread of a signal: what varies less has no wor
 _VECTORS = 150  # dots; beyond this they are one picture inside the SVG
 _RED = "rgba(198, 40, 40, 0.18)"
 _UNJUDGED = "cannot be judged"
+_SHARED = 0.01  # part of an error from which on it is said to be shared
 
 
 def surrogate_blocks(
@@ -74,6 +76,7 @@ def surrogate_blocks(
         return []
     ranked = sorted(emulations, key=rank)
     blocks: list[Block] = [Text(summary(ranked, threshold)), score_grid(emulations)]
+    blocks += fidelity_blocks(emulations)
     scalars, signals = [e for e in ranked if len(e.x) == 1], [e for e in ranked if len(e.x) > 1]
     said = "Each run as simulated, and as predicted by the surrogate of the other runs."
     if scalars:
@@ -125,11 +128,18 @@ def summary(emulations: Sequence[Emulation], threshold: float) -> str:
     if statistic := next((e.statistic for e in emulations if e.statistic), ""):
         most = max(e.chance for e in emulations)
         head = f"Surrogate: {methods}, fitted to {runs} points, each with the {statistic}.{failed}"
-        head += f" Chance, is {percent(most)} of the variance between points at most: what no Q2 can explain."
+        head += (
+            f" Chance is {percent(most)} of the variance between points at most; no surrogate can explain it."
+        )
     blind = len(emulations) - len(scores)
     if blind:
         told = "It" if not scores else f"{blind} of {len(emulations)} observations"
         head += f" {told} cannot be judged: there are too few points for so many parameters."
+    common = max(e.shared for e in emulations)
+    if common > _SHARED:
+        head += (
+            f" Observations share errors, up to {common:.0%} of the error variance of one, and are taken so."
+        )
     if not scores:
         return head
     ends = " to ".join(dict.fromkeys(map(score_text, (scores[0], scores[-1]))))

@@ -118,6 +118,12 @@ class Emulation:
         False  # q2 below the study's threshold: judged on reading, since the threshold changes no fit
     )
     judged: bool = True  # there are points enough for q2 to mean anything; where not, it is not to be shown
+    levels: tuple[str, ...] = ()  # cheaper simulators, cheapest first; none where there are none
+    level_runs: tuple[int, ...] = ()  # and their runs
+    joint: float = np.nan  # Q2 of expensive runs held out by tenths, with the cheaper ones
+    alone: float = np.nan  # and without them
+    used: float = 0.0  # share of its numbers for which the surrogate stands on cheaper runs
+    shared: float = 0.0  # part of the error variance that it has in common with other observations
     statistic: str = ""  # what each point's number is of its runs, and of how many; "" where each run counts
     chance: float = np.nan  # share of the variance that is chance: squared errors of the statistic over it
     measure: str = "Q2"  # what growth is of: Q2, or the share of the posterior's variance that is due to data

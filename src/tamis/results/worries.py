@@ -64,7 +64,7 @@ def worries(
     found += _warned_runs(every)
     if not any(OTHER_CODE in text for text in warned) and (said := code_warning(every)):
         found.append(Worry(f"{said}."))
-    found += _surrogate(emulations or (), remedy)
+    found += _surrogate(emulations or (), remedy, posterior)
     if posterior is not None:
         found += _beyond(design, emulations, posterior)
         found += _sampler(posterior)
@@ -137,7 +137,7 @@ def shortened(text: str, most: int = 120) -> str:
     return text if len(text) <= most else text[:most].rpartition(" ")[0] + " ..."
 
 
-def _surrogate(emulations: Sequence[Emulation], remedy: str) -> list[Worry]:
+def _surrogate(emulations: Sequence[Emulation], remedy: str, posterior: Posterior | None) -> list[Worry]:
     """Tell of observations that the surrogate gives poorly, and of runs it could not learn from."""
     found = []
     fault = shortfall(emulations)
@@ -148,12 +148,22 @@ def _surrogate(emulations: Sequence[Emulation], remedy: str) -> list[Worry]:
         text = f"The surrogate stands on {runs} points for {d} parameters; with fewer than "
         text += f"{_RUNS_A_PARAMETER} a parameter its score is not to be relied on: new runs may be predicted worse."
         found.append(Worry(text, serious=runs < _RUNS_A_PARAMETER // 2 * d))
+    levelled = [e for e in emulations if e.levels]
+    if levelled and not any(e.used for e in levelled):
+        text = (
+            f"The cheaper runs ({', '.join(levelled[0].levels)}) bought nothing: the surrogate stands on the expensive "
+            "ones alone."
+        )
+        found.append(Worry(text))
     blind = max((e.failed for e in emulations), default=0)
     if blind:
         most = max(emulations, key=lambda e: e.failed)
+        there = posterior is not None and "success_map" in posterior.diagnostics
+        weighed = ", and counts by the probability that a run succeeds" if there else ""
         text = (
-            f"The surrogate of {most.series} was fitted without {blind} runs that failed; it is blind there."
+            f"The surrogate of {most.series} was fitted without {blind} runs that failed; it is blind there"
         )
+        text += f"{weighed}."
         found.append(Worry(text, serious=blind > 0.2 * (blind + len(most.points))))
     return found
 

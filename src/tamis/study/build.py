@@ -23,7 +23,8 @@ from tamis.observables import SCALARS
 from tamis.results.study import Reference
 from tamis.simulation import Simulator, batched, described, find
 from tamis.space import Parameter, Space
-from tamis.study.definition import Origin, Sampler, Settings, Study
+from tamis.study.definition import Fidelity, Origin, Sampler, Settings, Study
+from tamis.study.fidelities import fidelities
 from tamis.study.keeping import observing, reduced
 from tamis.study.noises import Places
 from tamis.study.origins import adopted, check_chain, check_replicates
@@ -85,9 +86,11 @@ def build(raw: Raw) -> Study:
         _bytes(fail, file.model.memory),
     )
     _consistent(fail, file, simulator, series)
+    cheap = fidelities(fail, raw, file, simulator, space, series)
     if origins:
         check_replicates(fail, file, simulator, fixed, series)
     if file.model.keep == "observed":
+        cheap = tuple(_lean(level) for level in cheap)
         lean = reduced(simulator, series)
         simulator, series = lean, observing(lean, series)
     references = tuple(_reference(fail, i, r, space) for i, r in enumerate(file.reference))
@@ -107,8 +110,15 @@ def build(raw: Raw) -> Study:
         raw.results.resolve(),
         open=tuple(places.open),
         origins=origins,
+        cheap=cheap,
         laws=laws,
     )
+
+
+def _lean(level: Fidelity) -> Fidelity:
+    """Return a cheaper simulator that keeps the observed numbers only."""
+    lean = reduced(level.simulator, level.series)
+    return replace(level, simulator=lean, series=observing(lean, level.series))
 
 
 def _known(raw: Raw) -> Mapping[str, Array]:
@@ -247,6 +257,11 @@ def _loglike_consistent(fail: _Fault, file: StudyFile, series: tuple[Series, ...
     if "energy" in file.surrogate.model_fields_set:
         message = "is for principal components of long signals, and a log-likelihood is one number; remove it"
         raise fail("surrogate.energy", message)
+    if "failures" in file.surrogate.model_fields_set:
+        message = (
+            "is for surrogates of observables; runs that failed are left out of a log-likelihood's: remove it"
+        )
+        raise fail("surrogate.failures", message)
     tests = [s for s in series if s.use == "calibrate"]
     if not tests:
         raise fail("surrogate.target", "there are no data, hence no likelihood")

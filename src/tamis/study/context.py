@@ -12,7 +12,7 @@ import numpy as np
 
 from tamis.experiment import Experiment
 from tamis.files import save_arrays
-from tamis.inference.likelihood import Emulated, Forward, Simulated
+from tamis.inference.likelihood import Emulated, Forward, Likelihood, Simulated
 from tamis.inference.posterior import Posterior
 from tamis.results.records import Source, load_records
 from tamis.runs.asking import Asking
@@ -104,6 +104,15 @@ def emulated(study: Study, series: Series, model: Joined) -> list[tuple[Experime
         for one, experiment, columns in places(designed(study))
         if one is series
     ]
+
+
+def behind(study: Study, model: Joined | None) -> Likelihood | None:
+    """Return the likelihood of the calibrated tests, where the data tell of errors that the surrogate shares."""
+    if model is None or not model.factors:
+        return None
+    tests = [series for series in study.series if series.use == "calibrate" and series.emulate]
+    terms = tuple(term for series in tests for term in emulated(study, series, model))
+    return Likelihood(study.space, terms) if terms else None
 
 
 def load_surrogate(study: Study) -> Joined | None:

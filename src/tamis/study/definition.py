@@ -60,6 +60,18 @@ class Settings:
 
 
 @dataclass(frozen=True)
+class Fidelity:
+    """A cheaper simulator of what the study observes, and how often it is run."""
+
+    name: str
+    simulator: Simulator
+    fixed: Inputs
+    series: tuple[Series, ...]  # what is observed of it
+    n: int  # points
+    cost: float | None = None  # time of a run over that of the study's own simulator
+
+
+@dataclass(frozen=True)
 class Origin:
     """A study whose posterior draws are the parameters of another one."""
 
@@ -88,6 +100,7 @@ class Study:
     idle: Space | None = None  # sizes of errors that this part cannot tell
     open: tuple[Place, ...] = ()  # what waits for the numbers of the stage `synthetic`
     origins: tuple[Origin, ...] = ()  # the studies it draws its parameters from; none where it has priors
+    cheap: tuple[Fidelity, ...] = ()  # cheaper simulators, cheapest first
     laws: Mapping[str, ParameterTable] = field(
         default_factory=dict
     )  # priors, its own or those of its origins

@@ -199,22 +199,32 @@ def surrogate_method(raw: Raw) -> str:
     return str(raw.table("surrogate").get("method", "none"))
 
 
+def cheap_tables(raw: Raw) -> list[dict[str, Any]]:
+    """Return the cheaper simulators of a study, cheapest first, each with the simulator it names or the study's own."""
+    model = raw.table("model")
+    own: dict[str, Any] = {key: model[key] for key in ("simulator", "command", "http") if key in model}
+    given = model.get("cheap", [])
+    tables = [t for t in given if isinstance(t, dict)] if isinstance(given, list) else []
+    return [({} if "simulator" in table else own) | table for table in tables]
+
+
 def model_file(raw: Raw) -> Path | None:
     """Return the Python file that the simulator is in; None where the study names none."""
     file = str(raw.table("model").get("simulator", "")).rpartition(":")[0]
     return raw.base / file if file.endswith(".py") else None
 
 
-def simulator_fingerprint(raw: Raw) -> str:
+def simulator_fingerprint(raw: Raw, model: Mapping[str, Any] | None = None) -> str:
     """Hash what lies behind the simulator a study names.
 
     That is the code behind a built-in family, what a user's file and its local imports say, the files that a
     program's table names, or the version of an installed package.
     """
-    program = raw.table("model").get("command", {})
+    model = raw.table("model") if model is None else model
+    program = model.get("command", {})
     if program:
         return hash_of(named_files(raw, [program, list(program.get("templates", {}))]))
-    name = str(raw.table("model").get("simulator", ""))
+    name = str(model.get("simulator", ""))
     if name.startswith("tamis:"):
         return families.code_hash(file) if (file := families.file_of(name)) else ""
     path = raw.base / name.rpartition(":")[0]

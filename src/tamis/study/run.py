@@ -75,7 +75,7 @@ def run(
                         stage = STAGES[name]
                         if name != "synthetic" and context.study.open:
                             context = _with_numbers(context)
-                        if is_current and not (retry_failed and name == "runs"):
+                        if is_current and not (retry_failed and name in ("runs", "cheap")):
                             continue
                         if stage.per_part and not force and applies(study.raw, "surrogate"):
                             _stop_if_poor(context.study, manifest)
@@ -185,8 +185,8 @@ def _recorded(
     entry["content"] = contents(folder, (*stage.artifacts, *stage.beside), entry.get("parts", {}))
     manifest |= _provenance(context.study)
     manifest["stages"] = {**manifest.get("stages", {}), name: entry}
-    if name == "runs" and before and before != _content(folder, stage):  # another outcome
-        _reopen(context.study, manifest, current, "observables")
+    if name in ("runs", "cheap") and before and before != _content(folder, stage):  # another outcome
+        _reopen(context.study, manifest, current, "observables" if name == "runs" else "surrogate")
     write_manifest(folder, manifest)
 
 

@@ -78,6 +78,15 @@ class HttpTable(Strict):
     retries: int = Field(default=3, ge=0)
 
 
+class CheapTable(Strict):
+    """A cheaper simulator of the same outputs, or the same one with other inputs, and how often it is run."""
+
+    simulator: str | None = None
+    inputs: dict[str, Scalar] = {}
+    n: int = Field(ge=4)
+    cost: Number | None = Field(default=None, gt=0, lt=1)
+
+
 class ModelTable(Strict):
     """The simulator, the inputs held fixed, and how long one run may take and how much it may return."""
 
@@ -89,6 +98,7 @@ class ModelTable(Strict):
     timeout: Number | None = Field(default=None, gt=0)
     memory: str | None = Field(default=None, pattern=r"^\s*[0-9.]+\s*([kMGT]?B)\s*$")
     keep: Literal["all", "observed"] = "all"
+    cheap: list[CheapTable] = []
 
 
 class ParameterTable(BaseModel):
@@ -246,6 +256,7 @@ class SurrogateTable(Strict):
     kernel: Literal["matern32", "matern52", "squared_exponential"] | None = None
     trend: Literal["constant", "linear", "quadratic"] | None = None
     nugget: Number | None = Field(default=None, ge=0)
+    failures: Literal["weigh", "ignore"] = "weigh"
     enrich: EnrichTable | None = None
 
 

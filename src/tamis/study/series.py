@@ -351,10 +351,7 @@ class Builder:
         if table.how in SCALARS:
             times = {"along": table.along} if table.how in ("peak_time", *MEASURES) else {}
             return SCALARS[table.how](table.output, unit=self._unit(where, table), **times)
-        if table.how not in SIGNALS:
-            raise self.fail(
-                f"{where}.how", f'no observable "{table.how}"{nearest(table.how, [*SCALARS, *SIGNALS])}'
-            )
+        self._check_how(where, table.how)
         self._output(f"{where}.along", table.along)
         options: dict[str, Any] = {"extend": table.extend} if table.how == "at" else {}
         if table.damping is not None:
@@ -406,7 +403,13 @@ class Builder:
             raise self.fail(where if where.endswith("along") else f"{where}.output", message)
         return self.simulator.outputs[name]
 
+    def _check_how(self, where: str, how: str) -> None:
+        """Refuse what is neither built in nor a function of the user's own."""
+        if ".py:" not in how and how not in (*SCALARS, *SIGNALS):
+            raise self.fail(f"{where}.how", f'no observable "{how}"{nearest(how, [*SCALARS, *SIGNALS])}')
+
     def _times(self, where: str, table: ObserveTable) -> Array:
+        self._check_how(where, table.how)
         if table.times is None:
             raise self.fail(
                 f"{where}.times", f'missing; how = "{table.how}" needs times = {{ start, stop, n }} or a list'

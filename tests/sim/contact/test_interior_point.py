@@ -9,8 +9,8 @@ from tamis.sim.contact.interior_point import fill, follow, lorentz, path_arrays
 from tamis.sim.contact.linear import analyse, factorise, solve
 from tamis.sim.contact.lorentz import quadratic, scale_points
 from tamis.sim.contact.newton import trial_arrays
-from tamis.sim.contact.solve import CAPPED, CONVERGED, FEW_BODIES, INTERIOR_POINT, NEWTON, STRATEGY
-from tamis.sim.contact.tuning import NEWTON_FIRST
+from tamis.sim.contact.solve import ATTEMPT, CAPPED, CONVERGED, INTERIOR_POINT, direct
+from tamis.sim.contact.tuning import PATH_ATTEMPT
 from tests.sim.contact.bodies import dense, ready, residuals, solved, stack, wall
 
 
@@ -78,12 +78,18 @@ def test_its_system_is_that_of_the_impulses():
     np.testing.assert_allclose(Q @ (c - E @ G @ dw.ravel()), expected, rtol=1e-9, atol=1e-9)
 
 
-def test_it_takes_over_where_newton_has_not_ended():
-    problem = shaken(wall(4, 6), 3.0, seed=2)
-    found = solved(problem, 1e-8)
-    assert found.status == CONVERGED and found.report[STRATEGY] == FEW_BODIES
-    assert found.report[NEWTON] >= NEWTON_FIRST and found.report[INTERIOR_POINT] > 0
-    assert residuals(problem, found.r)[0].max() <= 1e-8
+def test_it_takes_its_turn_and_newton_supplies_the_digits():
+    """In the attempt that is its own, from nothing: further than its own end."""
+    problem = shaken(wall(3, 4))
+    contacts, work, scale = ready(problem)
+    count, _ = analyse(len(problem.free), problem.a, problem.b, work.lu)
+    w, r = problem.free.copy(), np.zeros((len(problem.a), 3))
+    error = direct(
+        *(contacts, w, r, work.local.W, work.local.weight, work.free, 1e-8 * scale, scale),
+        *(ATTEMPT + PATH_ATTEMPT, count, work.lu, work.report),
+    )
+    assert work.report[INTERIOR_POINT] > 0 and error <= 1e-8 * scale
+    assert residuals(problem, r)[0].max() <= 1e-8
 
 
 def test_what_was_better_before_stays():

@@ -103,7 +103,7 @@ def test_a_bar_slides_in_a_bore_as_on_a_plane():
 
 
 def test_a_bar_that_overhangs_leans_as_far_as_its_play_and_is_held_by_its_ends():
-    """With its middle 0.2 m outside the hole the inner end presses up and the rim down: statics of a lever."""
+    """With its middle 0.2 m outside the hole the inner end presses up and the rim down: a lever at rest."""
     out = 0.5 * DEEP + 0.2
     scene = in_bore(position=(out, 0.0, r - HOLE))
     history = run(scene, 1.0, h=2e-4, record=0.1, contacts=True)

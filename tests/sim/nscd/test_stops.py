@@ -79,6 +79,20 @@ def test_two_free_bodies_share_their_momentum(e):
     assert history.ledger.closure < 1e-12
 
 
+def test_a_foot_rubs_on_its_plate():
+    """A block on three feet, which are stops along the plate's axis: it slides and stops as a block on a plane."""
+    plate = Body("plate", [Part(Box((4.0, 4.0, 0.1)), "plate")], fixed=True, position=(0.0, 0.0, -0.05))
+    block = ball("block", position=(0.0, 0.0, 0.5), velocity=(1.0, 0.0, 0.0))
+    feet = [(0.3, 0.0, -0.5), (-0.2, 0.25, -0.5), (-0.2, -0.25, -0.5)]
+    up = (0.0, 0.0, 1.0)
+    stops = [AxialStop("plate", "block", (0.0, 0.0, 0.05), at, shortest=0.0, axis=up, mu=0.2) for at in feet]
+    history = run(Scene([plate, block], stops=stops, ignore=[("plate", "block")]), 0.7)
+    rub = np.maximum(1.0 - 0.2 * G * history.times, 0.0)
+    np.testing.assert_allclose(history.velocity("block")[:, 0], rub, atol=0.2 * G * 1e-3)  # of the last step
+    assert np.abs(history.path("block")[:, 2] - 0.5).max() < 1e-9
+    assert history.ledger.friction[-1, 0] == pytest.approx(-1.0, rel=1e-9)  # m v^2/2
+
+
 def sliding(e=0.0, turn=(1.0, 0.0, 0.0, 0.0), spin=(0.0, 0.0, 0.0), aside=0.0):
     """A bead along the x axis of a heavy bar, between 0.2 and 0.5 m from its middle."""
     bar = Body("bar", [Part(Box((2.0, 0.1, 0.1)), "bar")], mass=1e6, spin=spin)
@@ -144,6 +158,7 @@ def test_a_limit_that_is_passed_at_the_start_is_refused_or_restored():
         ({"longest": 0.1, "shortest": 0.2}, "shortest must lie below longest"),
         ({"longest": 1.0, "axis": (0, 0, 0)}, "axis is a direction other than zero"),
         ({"longest": 1.0, "e": 1.5}, "e must lie between 0 and 1"),
+        ({"longest": 1.0, "mu": 0.2}, "mu must be zero .* found 0.2; only a stop with an axis"),
         ({"longest": "1 m"}, "longest must be a number, found '1 m'"),
         ({"longest": 1.0, "at_one": (0, 0)}, "at_one must be 3 finite numbers"),
     ],

@@ -66,10 +66,15 @@ def lorentz(contacts: Contacts, W: Array, w: Array, scale: Array) -> float:
     """Write the diagonal of L for each contact; return the unit of velocity, from the free velocities ``w``."""
     unit = 0.0
     for i in range(contacts.row_a.size):
-        mu = max(contacts.mu[i], LEAST_FRICTION)
+        mu = contacts.mu[i]
+        u0, u1, u2 = velocity(i, contacts, w)
+        if mu < LEAST_FRICTION:
+            c = math.sqrt(W[i, 0, 0])
+            scale[i, 0], scale[i, 1], scale[i, 2] = c, c, c
+            unit = max(unit, abs(u0) / c)
+            continue
         c = math.sqrt((W[i, 0, 0] / (mu * mu) + W[i, 1, 1] + W[i, 2, 2]) / 3.0)
         scale[i, 0], scale[i, 1], scale[i, 2] = mu * c, c, c
-        u0, u1, u2 = velocity(i, contacts, w)
         unit = max(unit, abs(u0) / (mu * c), abs(u1) / c, abs(u2) / c)
     return unit if unit > 0.0 else 1.0
 
@@ -91,6 +96,9 @@ def fill(contacts: Contacts, m: int, count: int, scratch: Path, lu: BlockLU) -> 
         s = math.sqrt(u1 * u1 + u2 * u2)
         d1, d2 = (u1 / s, u2 / s) if s > 0.0 else (0.0, 0.0)
         a, b = v.scale[i, 0], v.scale[i, 1]
+        if contacts.mu[i] < LEAST_FRICTION:
+            add_contact(contacts, i, lu, (eta / (a * a), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
+            continue
         q00, q01, q02 = eta * (2.0 * g0 * g0 - 1.0) / a, eta * 2.0 * g0 * g1 / a, eta * 2.0 * g0 * g2 / a
         q10, q11, q12 = eta * 2.0 * g1 * g0 / b, eta * (2.0 * g1 * g1 + 1.0) / b, eta * 2.0 * g1 * g2 / b
         q20, q21, q22 = eta * 2.0 * g2 * g0 / b, eta * 2.0 * g2 * g1 / b, eta * (2.0 * g2 * g2 + 1.0) / b
@@ -130,6 +138,8 @@ def step_of(
         d1 = (u1 - contacts.bias[i, 1]) / (v.scale[i, 1] * unit)
         d2 = (u2 - contacts.bias[i, 2]) / (v.scale[i, 2] * unit)
         t1, t2 = v.velocity[i, 1], v.velocity[i, 2]
+        if contacts.mu[i] < LEAST_FRICTION:
+            d1 = d2 = 0.0
         s = math.sqrt(t1 * t1 + t2 * t2)
         if s > 0.0:
             d0 += (t1 * d1 + t2 * d2) / s
@@ -180,6 +190,8 @@ def follow(
         for i in range(n):
             u0, u1, u2 = velocity(i, contacts, trial.w)
             s0, s1, s2 = u0 / (v.scale[i, 0] * unit), u1 / (v.scale[i, 1] * unit), u2 / (v.scale[i, 2] * unit)
+            if contacts.mu[i] < LEAST_FRICTION:
+                s1 = s2 = 0.0
             v.velocity[i, 0], v.velocity[i, 1], v.velocity[i, 2] = s0, s1, s2
             v.dual[i, 0], v.dual[i, 1], v.dual[i, 2] = s0 + math.sqrt(s1 * s1 + s2 * s2), s1, s2
         found, at = residual(contacts, trial.w, trial.r[:n], weight, trial.errors)

@@ -211,13 +211,15 @@ def proximal_newton(
             size = stride(contacts, w, r, weight, c, size, lu, trial)
             inner += 1
         iterations += max(inner, 1)
+        if not size <= target:  # the centre stays: what does not balance is no better one
+            impose(contacts, r, trial.free, w)
+            c = max(0.2 * c, SMALLEST)
+            continue
         copy(trial.r, r)
         impose(contacts, r, trial.free, w)
         found, worst = residual(contacts, w, r, weight, trial.errors)
-        if not size <= target:
-            c = max(0.2 * c, SMALLEST)
-        elif inner <= 3:
-            c = min(9.0 * c, ceiling)
+        if inner <= 3:
+            c = min(4.0 * c, ceiling)
         elif inner <= 6:
-            c = min(3.0 * c, ceiling)
+            c = min(2.0 * c, ceiling)
     return iterations, found, worst

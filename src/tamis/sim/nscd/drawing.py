@@ -1,7 +1,7 @@
 """What a scene looks like: its shapes and its stops, each with its place at every instant.
 
-A cable is two straight halves of its true length that meet where a slack one would sag to; a stop along an axis is a
-line in each of its bodies, along the axis to the anchor.
+A cable is two straight halves of its true length that meet where a slack one would sag to; a stop along an axis that
+can pull is a line in each of its bodies, along the axis to the anchor.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ def drawn_scene(
     number = {name: i for i, name in enumerate(scene.names())}
     for stop in scene.stops:
         ends = number[stop.one], number[stop.other]
+        if stop.longest is None and stop.axis is not None:
+            continue  # it only pushes: there is nothing to see between the bodies
         lines = _cable(scene, stop, poses, ends) if stop.axis is None else _arms(stop, poses, ends)
         for shape, place, owner in lines:
             shapes.append(shape)

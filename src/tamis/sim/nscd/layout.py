@@ -133,8 +133,8 @@ def _laws(scene: Scene) -> tuple[Any, Any, Array, Array]:
         number[one, other] = number[other, one] = i
     for i in range(len(kinds)):
         number[k + i, k + i] = laws + i
-    mu = [law.mu for law in scene.laws] + [0.0] * len(kinds)
-    e = [law.e for law in scene.laws] + [e for _, e in kinds]
+    mu = [law.mu for law in scene.laws] + [mu for _, _, mu in kinds]
+    e = [law.e for law in scene.laws] + [e for _, e, _ in kinds]
     return meet, number, np.array(mu or [0.0]), np.array(e or [0.0])
 
 
@@ -165,7 +165,7 @@ def _stops(scene: Scene, frames: Frames, geometry: Geometry) -> Stops:
             math.inf if stop.longest is None else stop.longest,
         ]
         owner.append(np.array(ends))
-        group.append(np.full(2, len(scene.groups) + kinds.index((stop.name, stop.e))))
+        group.append(np.full(2, len(scene.groups) + kinds.index((stop.name, stop.e, stop.mu))))
     return Stops(point, axis, limits, np.concatenate(owner), np.concatenate(group))
 
 

@@ -259,9 +259,9 @@ class AxialStop:
 
     Its length is the distance of the two points (a cable, a sling), or, with an ``axis`` given in the frame of the
     first body, how far the second point lies along that axis from the first (a bar that slides in another). The
-    length may not exceed ``longest`` nor fall below ``shortest``; at the limit the link pulls or pushes, without
-    friction and with restitution ``e``, and it cannot slip off. ``name`` is what the ledger calls it, with all
-    others of that name.
+    length may not exceed ``longest`` nor fall below ``shortest``; at the limit the link pulls or pushes, with
+    restitution ``e`` and, across an axis, with friction ``mu``, and it cannot slip off. ``name`` is what the ledger
+    calls it, with all others of that name.
     """
 
     one: str
@@ -272,6 +272,7 @@ class AxialStop:
     shortest: float | None = None
     axis: Triple | None = None
     e: float = 0.0
+    mu: float = 0.0
     name: str = "stop"
 
     def __post_init__(self) -> None:
@@ -283,6 +284,9 @@ class AxialStop:
             raise StudyError(f"{where}: the axis is a direction other than zero; leave it out for a cable")
         if not 0.0 <= _number(where, "e", self.e) <= 1.0:
             raise StudyError(f"{where}: e must lie between 0 and 1, found {self.e}")
+        if not 0.0 <= _number(where, "mu", self.mu) < math.inf or (self.mu and self.axis is None):
+            only = "; only a stop with an axis has a plane to rub on" if self.axis is None else ""
+            raise StudyError(f"{where}: mu must be zero or positive and finite, found {self.mu}{only}")
         limits = [what for what in ("shortest", "longest") if getattr(self, what) is not None]
         if not limits:
             raise StudyError(f"{where}: give longest, the length at which it is taut, or shortest, or both")
@@ -382,11 +386,11 @@ class Scene:
     def law_names(self) -> tuple[str, ...]:
         """Return the names by which the ledger knows the laws, then the stops."""
         laws = tuple(f"{law.one}-{law.other}" for law in self.laws)
-        return (*laws, *(name for name, _ in self.stop_kinds()))
+        return (*laws, *(name for name, _, _ in self.stop_kinds()))
 
-    def stop_kinds(self) -> tuple[tuple[str, float], ...]:
-        """Return the different names and restitutions of the stops: each is a law of its own."""
-        return tuple(dict.fromkeys((stop.name, stop.e) for stop in self.stops))
+    def stop_kinds(self) -> tuple[tuple[str, float, float], ...]:
+        """Return the different names, restitutions and frictions of the stops: each is a law of its own."""
+        return tuple(dict.fromkeys((stop.name, stop.e, stop.mu) for stop in self.stops))
 
     def names(self) -> tuple[str, ...]:
         """Return the names of the bodies, sorted."""

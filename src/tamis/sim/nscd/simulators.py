@@ -87,7 +87,7 @@ def bounce(case: basic.Bounce) -> dict[str, Array]:
 
 @simulator(
     name="tamis:nscd.stack",
-    version="1",
+    version="2",
     inputs=basic.Stack,
     outputs={"drift": Port("drift", unit="m", doc="largest displacement of a cube from its place"), **_BOOKS},
     references=_REFERENCES,
@@ -133,7 +133,7 @@ def rocking(case: masonry.Rocking) -> dict[str, Array]:
 
 @simulator(
     name="tamis:nscd.arch",
-    version="1",
+    version="2",
     inputs=masonry.Arch,
     outputs={
         "t": _TIMES,
@@ -166,7 +166,7 @@ def arch(case: masonry.Arch) -> dict[str, Array]:
 
 @simulator(
     name="tamis:nscd.wall",
-    version="1",
+    version="2",
     inputs=rockfall.Wall,
     outputs={
         "t": _TIMES,

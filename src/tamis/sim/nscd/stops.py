@@ -1,11 +1,11 @@
-"""Axial stops as contacts without friction: slack cables and slings, bars that slide in bars.
+"""Axial stops as contacts: slack cables and slings, bars that slide in bars.
 
 The length of a stop is the distance of its two anchors, or how far the second lies along an axis of the first body.
 With ``d`` the direction in which it grows, the gap to the longest is ``longest - length`` along ``-d`` and that to the
 shortest ``length - shortest`` along ``d``: what the solver, the ledger and the warm start already know as a contact.
 One point of action is enough for both bodies and exact: on the line of the anchors, along which forces may be moved;
 or the second anchor where the axis turns with the first body, since the rate of the length is then the velocity of
-the second anchor as the first body sees it.
+the second anchor as the first body sees it, which is also what friction across the axis goes by.
 """
 
 from __future__ import annotations

@@ -17,12 +17,12 @@ from tamis.analysis.variance import variance_split
 from tamis.errors import TamisError
 from tamis.experiment import Experiment, Observation
 from tamis.files import load_arrays
-from tamis.inference.likelihood import Forward, answers
+from tamis.inference.likelihood import Forward, Likelihood, answers
 from tamis.inference.posterior import Posterior
 from tamis.noise import Known, Sum
 from tamis.results.records import Panel, Source, load_records, save_records
 from tamis.results.shapes import effective
-from tamis.study.context import Context, load_posterior, load_surrogate
+from tamis.study.context import Context, behind, load_posterior, load_surrogate
 from tamis.study.definition import Study
 from tamis.study.layout import Block, layout, size
 from tamis.study.origins import best_points
@@ -44,6 +44,7 @@ def run(context: Context) -> None:
     designed = applies(study.raw, "observables")
     observed = load_arrays(study.results / "observables.npz") if designed else {}
     model = load_surrogate(study)
+    given = behind(study, model)
     panels = []
     index = 0
     for k, series in enumerate(study.series):
@@ -60,7 +61,7 @@ def run(context: Context) -> None:
             assert posterior is not None
             panels += chain_panels(context, series, posterior, terms, rng)
         else:
-            panels += series_panels(study, series, posterior, prior, terms, rng)
+            panels += series_panels(study, series, posterior, prior, terms, rng, given)
     context.progress(Event("prediction", len(study.series), len(study.series)))
     save_records(study.folder / "prediction.npz", panels)
 
@@ -92,10 +93,12 @@ def series_panels(
     prior: Sequence[Array],
     terms: Sequence[tuple[Experiment, Forward]],
     rng: Generator,
+    given: Likelihood | None = None,
 ) -> list[Panel]:
     """Predict one series and return a panel for each of its observations.
 
-    ``prior`` holds the design's observables, ``terms`` the model that answers for each experiment.
+    ``prior`` holds the design's observables, ``terms`` the model that answers for each experiment, ``given`` the data
+    that tell of errors of the surrogate.
     """
     quick = series.emulate or study.batched(series.experiments)
     n = series.draws or (QUICK if quick else SLOW)
@@ -104,7 +107,7 @@ def series_panels(
         rows, share, worth = _inside(series, posterior)
         draws = posterior.flat[rng.choice(rows, size=min(n, len(rows)), replace=False)]
     source = study.space if posterior is None else posterior
-    predictive = predict_series(source, terms, n=n, rng=rng, draws=draws)
+    predictive = predict_series(source, terms, n=n, rng=rng, draws=draws, given=given)
     return [
         make_panel(
             predictive.part(block.columns.tolist(), block.x),

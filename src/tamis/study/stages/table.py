@@ -20,6 +20,7 @@ from typing import Any
 from tamis.results.manifest import current, read_manifest
 from tamis.study.reader import (
     Raw,
+    cheap_tables,
     core_code,
     drawn_from,
     emulates,
@@ -114,7 +115,7 @@ class Facts:
     @cached_property
     def model(self) -> str:
         """The simulator and what is held fixed of its inputs."""
-        model = self.raw.table("model")
+        model = {key: value for key, value in self.raw.table("model").items() if key != "cheap"}
         files = self.files(model.get("inputs", {}))
         return hash_of(model, simulator_fingerprint(self.raw), files, *self.kept())
 
@@ -125,6 +126,12 @@ class Facts:
         asked = [table for kind in ("experiment", "predict", "next") for table in self.raw.tables_of(kind)]
         seen = [_without(table, *_ASIDE, "noise", "sd") for table in asked]
         return seen, self.files(seen)
+
+    @cached_property
+    def cheaper(self) -> list[Any]:
+        """The cheaper simulators, cheapest first, without what only enrichment asks of them."""
+        found = [{k: v for k, v in table.items() if k != "cost"} for table in cheap_tables(self.raw)]
+        return [(t, simulator_fingerprint(self.raw, t), self.files(t.get("inputs", {}))) for t in found]
 
     @cached_property
     def prior(self) -> tuple[Any, ...]:
@@ -166,7 +173,8 @@ class Facts:
         """The surrogate's settings, without its threshold which only judges it, and what leads an enrichment."""
         table = self.raw.table("surrogate")
         led = table.get("enrich", {}).get("where") == "posterior" or emulates_loglike(self.raw)
-        return {k: v for k, v in table.items() if k != "min_q2"}, *(self.likely if led else ())
+        costs = [t.get("cost") for t in cheap_tables(self.raw)] if "enrich" in table else []
+        return {k: v for k, v in table.items() if k != "min_q2"}, costs, *(self.likely if led else ())
 
     def sampled(self) -> tuple[Any, ...]:
         """The sampler's settings, which part of the data it is given, and what answers for the simulator."""
@@ -205,7 +213,8 @@ _TABLE = (
     Stage("design", 0, lambda f: (*f.common, *f.varied, f.raw.table("design")), lambda f: f.designed),
     Stage("runs", 1, lambda f: (f["design"], f.model, *f.imposed()), lambda f: f.designed),
     Stage("observables", 2, lambda f: (f["runs"], *f.seen()), lambda f: f.designed),
-    Stage("surrogate", 3, lambda f: (f["observables"], *f.fitted()), lambda f: f.emulated, more=("emulation.npz",)),
+    Stage("cheap", 14, lambda f: (f["observables"], f.cheaper), lambda f: f.emulated and bool(f.cheaper)),
+    Stage("surrogate", 3, lambda f: (f["cheap"], *f.fitted()), lambda f: f.emulated, more=("emulation.npz",)),
     Stage("sensitivity", 4, lambda f: (f["surrogate"], f.raw.table("sensitivity")),
           lambda f: f.asks_sensitivity(), for_next=False),
     Stage("posterior", 5, lambda f: (*f.likely, *f.sampled()), lambda f: f.calibrated,
@@ -267,9 +276,11 @@ def reasons(raw: Raw) -> dict[str, str]:
     for name, good in up_to_date(raw).items():
         entry, why = done.get(name), ""
         if not good and entry:
-            was = {**now, **entry.get("code", {})}
+            was = entry.get("code")  # not recorded by former versions
             if entry.get("hash") == facts[name]:
                 why = "its files are missing, or not as they were written"
+            elif was is None:
+                why = "the study file, its data, some code or an earlier stage has changed"
             elif was["simulator"] != now["simulator"]:
                 why = "the simulator's code has changed"
             elif was["tamis"] != now["tamis"]:

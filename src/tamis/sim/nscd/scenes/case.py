@@ -40,6 +40,7 @@ class Played(Case):
     h: float
     duration: float
     tol: ClassVar[float] = 1e-8  # bound of the residual of the contact problem
+    still: ClassVar[drive.Rest | None] = None  # when it may end before the duration
 
     def scene(self) -> Scene:
         """Return the bodies, the laws between them and gravity."""
@@ -48,7 +49,13 @@ class Played(Case):
     def history(self, record: float | None = None, *, contacts: bool = False) -> History:
         """Let the scene go; instants are recorded at every step, or so far apart."""
         return drive.run(
-            self.scene(), self.duration, h=self.h, tol=self.tol, record=record, contacts=contacts
+            self.scene(),
+            self.duration,
+            h=self.h,
+            tol=self.tol,
+            record=record,
+            contacts=contacts,
+            rest=self.still,
         )
 
     def record(self) -> dict[str, Any]:

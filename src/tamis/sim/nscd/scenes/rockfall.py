@@ -15,7 +15,8 @@ import numpy as np
 
 from tamis.interfaces import port
 from tamis.sim.common.shapes import Bore, Box, Convex, Cylinder, Ring
-from tamis.sim.nscd.scene import AxialStop, Body, Law, Part, Scene, about
+from tamis.sim.nscd.drive import Rest
+from tamis.sim.nscd.scene import AxialStop, Body, Law, Part, Scene, Triple, about
 from tamis.sim.nscd.scenes.case import (
     GROUND,
     Played,
@@ -29,14 +30,24 @@ BLOCK = (1.56, 0.76, 0.80)
 PITCH = 1.565
 
 
-def projectile_points(half: float = 0.55, cut: float = 0.30) -> tuple[tuple[float, float, float], ...]:
-    """Return the 24 corners of a cube of side ``2 half`` whose corners are cut."""
-    corners = {
-        point
-        for signs in itertools.product((-1.0, 1.0), repeat=3)
-        for point in itertools.permutations((half * signs[0], half * signs[1], cut * signs[2]))
+def _corners(sides: Triple) -> tuple[Triple, ...]:
+    """Return the points whose coordinates are these lengths, in any order and of any sign."""
+    found = {
+        (x * a, y * b, z * c)
+        for x, y, z in itertools.product((-1.0, 1.0), repeat=3)
+        for a, b, c in itertools.permutations(sides)
     }
-    return tuple(sorted((a, b, c) for a, b, c in corners))
+    return tuple(sorted(found))
+
+
+def projectile_points(half: float = 0.55, cut: float = 0.30) -> tuple[Triple, ...]:
+    """Return the 24 corners of a cube of side ``2 half`` whose corners are cut."""
+    return _corners((half, half, cut))
+
+
+def rock_points(half: float = 0.55, cut: float = 0.30) -> tuple[Triple, ...]:
+    """Return the 24 corners of a cube of side ``2 half`` with its edges and corners cut: 1.002 m3 as it stands."""
+    return _corners((half, cut, cut))
 
 
 @dataclass(frozen=True)
@@ -101,16 +112,9 @@ HOLE, TUBE, INSIDE = 0.077, 0.06985, 0.06185  # m, radii of the holes, and of th
 STEEL = 7850.0  # kg/m3
 BARS = ((0.0, 0.4), (0.4, 1.2), (1.2, 2.0), (2.0, 2.8), (2.8, 3.2))  # m, ends of the bars of a hinge line
 LINES = 20  # hinge lines
-
-
-def rock_points(half: float = 0.55, cut: float = 0.30) -> tuple[tuple[float, float, float], ...]:
-    """Return the 24 corners of a cube of side ``2 half`` with its edges and corners cut: 1.002 m3 as it stands."""
-    corners = {
-        point
-        for signs in itertools.product((-1.0, 1.0), repeat=3)
-        for point in itertools.permutations((half * signs[0], cut * signs[1], cut * signs[2]))
-    }
-    return tuple(sorted((a, b, c) for a, b, c in corners))
+FEET = tuple(
+    (TUBE * math.cos(a), TUBE * math.sin(a)) for a in (0.0, 2.0 * math.pi / 3.0, -2.0 * math.pi / 3.0)
+)
 
 
 @dataclass(frozen=True)
@@ -122,8 +126,9 @@ class ArticulatedWall(Played):
     from -y to +y. Each hinge line carries five bars, ``bar<nn>_<k>`` from below, half in a block and half in the one
     above. Rings hold them, ``d_z`` from the face of the block and ``d_z`` from the end of the bar, or the whole wall of
     the hole. The sling through the bars ends in the lowest and in the topmost block; its vertical play ``v_p`` is
-    shared by six axial stops: one where bar meets bar, on which the upper bar also rests, and one at each end. The rock
-    flies along +x.
+    shared by six axial stops: one where bar meets bar and one at each end. A bar stands on the one below with three
+    feet: on a point, five bars would be a column that falls over within its play, tenfold further every 0.14 s. The
+    rock flies along +x.
     """
 
     d_z: float = port(
@@ -143,6 +148,7 @@ class ArticulatedWall(Played):
     h: float = step_input()
     duration: float = duration_input(1.0)
     tol: ClassVar[float] = 1e-6
+    still: ClassVar[Rest | None] = Rest(0.1, 0.1)  # from there friction lets a block slide 2 mm further
     mu_bar: ClassVar[float] = 0.2
     clear: ClassVar[float] = 0.053  # m between the rock and the wall at the start
 
@@ -226,7 +232,7 @@ class ArticulatedWall(Played):
         return bodies
 
     def _slings(self) -> list[AxialStop]:
-        """Return the stops of each hinge line: lowest bar in its block, bars on bars, topmost block."""
+        """Return the stops of each hinge line: lowest bar in its block, bars on bars and their feet, topmost block."""
         up, play, top = (0.0, 0.0, 1.0), self.v_p / 6.0, len(BARS) - 1
         half = [0.5 * (high - low) for low, high in BARS]
         stops = []
@@ -237,7 +243,14 @@ class ArticulatedWall(Played):
             stops.append(AxialStop(block, bars[0], *at, longest=play, axis=up, name="sling"))
             for k in range(top):
                 at = ((0.0, 0.0, half[k]), (0.0, 0.0, -half[k + 1]))
-                stops.append(AxialStop(bars[k], bars[k + 1], *at, play, 0.0, axis=up, name="sling"))
+                stops.append(AxialStop(bars[k], bars[k + 1], *at, longest=play, axis=up, name="sling"))
+                for x, y in FEET:
+                    at = ((x, y, half[k]), (x, y, -half[k + 1]))
+                    stops.append(
+                        AxialStop(
+                            bars[k], bars[k + 1], *at, shortest=0.0, axis=up, mu=self.mu_bar, name="foot"
+                        )
+                    )
             block, x = self.block(3, line)
             at = ((0.0, 0.0, half[top]), (x, 0.0, 0.5 * COURSE))
             stops.append(AxialStop(bars[top], block, *at, longest=play, axis=up, name="sling"))

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 import tamis
 from tamis.errors import SimulationError, StudyError
-from tamis.sim.dem import drive, kernels
-from tamis.sim.dem.scene import Impact
+from tamis.sim.dem.impact import drive, kernels
+from tamis.sim.dem.impact.scene import Impact
 from tamis.sim.dem.simulators import impact
 from tamis.types import Array
 

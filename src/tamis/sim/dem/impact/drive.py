@@ -8,8 +8,8 @@ import numpy as np
 
 from tamis.errors import SimulationError
 from tamis.sim.common.threads import over_threads
-from tamis.sim.dem import kernels
-from tamis.sim.dem.scene import Impact
+from tamis.sim.dem.impact import kernels
+from tamis.sim.dem.impact.scene import Impact
 from tamis.types import Array
 
 RESULTS = ("cnr", "ctr", "spin_out", "contact_time", "peak_force")

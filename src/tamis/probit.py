@@ -102,29 +102,36 @@ def climb(rows: Rows) -> Array:
     return np.asarray(c)
 
 
+def log_posterior(rows: Rows, c: Array) -> Array:
+    """Return the log density (N,) of coefficients (N, p), up to a constant, with the prior of Jeffreys."""
+    found = np.empty(len(c))
+    step = max(1, _CHUNK // len(rows.z))
+    for start in range(0, len(c), step):
+        part = c[start : start + step]
+        sign, logdet = np.linalg.slogdet(rows.information(part))
+        found[start : start + step] = rows.log_likelihood(part) + np.where(sign > 0, 0.5 * logdet, -np.inf)
+    return found
+
+
+def top(rows: Rows) -> Array:
+    """Return the coefficients (p,) of the highest posterior density, which there always are."""
+    found = minimize(
+        lambda c: -float(log_posterior(rows, c[None])[0]), np.zeros(rows.z.shape[1]), method="Nelder-Mead"
+    )
+    return np.asarray(found.x)
+
+
 def draw(rows: Rows, n: int, rng: Generator) -> Array:
     """Draw n coefficients (n, p) of the posterior with the prior of Jeffreys."""
     p = rows.z.shape[1]
-
-    def log_posterior(c: Array) -> Array:
-        found = np.empty(len(c))
-        step = max(1, _CHUNK // len(rows.z))
-        for start in range(0, len(c), step):
-            part = c[start : start + step]
-            sign, logdet = np.linalg.slogdet(rows.information(part))
-            found[start : start + step] = rows.log_likelihood(part) + np.where(
-                sign > 0, 0.5 * logdet, -np.inf
-            )
-        return found
-
-    top = minimize(lambda c: -float(log_posterior(c[None])[0]), np.zeros(p), method="Nelder-Mead").x
-    centre, cover = np.asarray(top), 1.5 * np.linalg.inv(rows.information(top[None])[0])
+    centre = top(rows)
+    cover = 1.5 * np.linalg.inv(rows.information(centre[None])[0])
     for _ in range(_ROUNDS):
         root = np.linalg.cholesky(cover)
         length = np.sqrt(rng.chisquare(_FREEDOM, 2 * n) / _FREEDOM)[:, None]
         c = centre + (rng.standard_normal((2 * n, p)) @ root.T) / length
         far = np.sum(np.linalg.solve(root, (c - centre).T) ** 2, axis=0)
-        log_weight = log_posterior(c) + 0.5 * (_FREEDOM + p) * np.log1p(far / _FREEDOM)
+        log_weight = log_posterior(rows, c) + 0.5 * (_FREEDOM + p) * np.log1p(far / _FREEDOM)
         weight = np.exp(log_weight - log_weight.max())
         weight /= weight.sum()
         centre = weight @ c

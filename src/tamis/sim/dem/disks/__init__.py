@@ -1,0 +1,1 @@
+"""Many disks in a plane: the soft-disk engine and its scenes."""

@@ -1,0 +1,196 @@
+"""What every scene of disks has in common: the ports of the contact law, recorded instants, replays."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tamis.interfaces import Case, port
+from tamis.replays import Replay, Shape
+from tamis.sim.dem.disks import cells
+from tamis.sim.dem.disks.drive import Disks
+from tamis.sim.dem.disks.laws import DISK, SPHERE, Kind, Law
+from tamis.sim.dem.disks.scene import Scene
+from tamis.types import Array
+
+GRAVITY = 9.81
+_UPRIGHT = math.sqrt(0.5)  # a disk's own axis is turned from z to -y, the line of sight
+
+
+def friction() -> Any:
+    """Declare the coefficient of friction."""
+    return port(0.1038, bounds=(0.0, 2.0), doc="coefficient of friction, of grains and walls")
+
+
+def damping() -> Any:
+    """Declare the damping."""
+    return port(
+        7.53e4,
+        bounds=(0.0, 1e12),
+        doc="normal damping of the calibration, a steel sphere of 44.5 mm on a wall: F_n = k_n xi^(3/2) + gamma "
+        "xi^alpha dxi/dt; its unit, N s/m^(1+alpha), changes with alpha, so none is given",
+    )
+
+
+def exponent() -> Any:
+    """Declare the exponent of the damping."""
+    return port(
+        0.460,
+        bounds=(0.0, 1.4),
+        doc="exponent of the damping: 0.25 is the law of Tsuji et al. (M1), 0.5 that of Kuwabara and Kono (M2), any "
+        "other one M3",
+    )
+
+
+def tangential_stiffness() -> Any:
+    """Declare the tangential stiffness."""
+    return port(
+        1.232e8,
+        unit="N/m",
+        bounds=(0.0, 1e13),
+        doc="stiffness of the tangential spring of the calibration",
+    )
+
+
+def scaling() -> Any:
+    """Declare how the law passes to other sizes."""
+    return port(
+        "restitution",
+        choices=("restitution", "material", "literal"),
+        doc="how gamma and k_t pass from the sphere of the calibration to other grains: same restitution at the same "
+        "speed, same material at the same relative overlap, or unchanged numbers",
+    )
+
+
+def softening(default: float) -> Any:
+    """Declare by how much the modulus is lowered."""
+    return port(
+        default,
+        bounds=(1.0, 1e6),
+        doc="factor by which Young's modulus is lowered so that steps may be longer, at the same restitution",
+    )
+
+
+def body() -> Any:
+    """Declare what grains are."""
+    return port(
+        "sphere",
+        choices=("sphere", "disk"),
+        doc="masses and inertias of grains: spheres, or disks as thick as wide",
+    )
+
+
+def linear_stiffness() -> Any:
+    """Declare the stiffness of the linear law."""
+    return port(
+        0.0,
+        unit="N/m",
+        bounds=(0.0, 1e13),
+        doc="normal stiffness of the linear law F_n = k_n xi + gamma dxi/dt, for all pairs; 0 takes the law of Hertz",
+    )
+
+
+def time_step() -> Any:
+    """Declare the time step."""
+    return port(
+        0.0,
+        unit="s",
+        bounds=(0.0, 1.0),
+        doc="time step, refused if it is too long; 0 takes the longest one: the least of a fiftieth of a contact, a "
+        "twentieth of the tangential period and a fifth of the dashpot's time",
+    )
+
+
+def scheme() -> Any:
+    """Declare the scheme in time."""
+    return port(
+        "leapfrog",
+        choices=("leapfrog", "gear"),
+        doc="scheme in time; gear is the third-order one of Hadjidoukas et al.",
+    )
+
+
+def seed() -> Any:
+    """Declare the seed."""
+    return port(0, bounds=(0, 2**63 - 1), doc="of the displacements that grains begin with")
+
+
+class Grains(Case):
+    """A case whose grains touch by one calibrated law; each declares these as inputs."""
+
+    mu: float
+    gamma: float
+    alpha: float
+    k_t: float
+    k_n: float
+    scaling: str
+    softening: float
+    body: str
+    step: float
+    scheme: str
+    seed: int
+
+    def law(self) -> Law:
+        """Return the contact law."""
+        how: Any = self.scaling
+        return Law(self.mu, self.gamma, self.alpha, self.k_t, how, self.softening, k_n=self.k_n)
+
+    def kind(self, radius: float) -> Kind:
+        """Return grains of a size, of the material of the calibration."""
+        return Kind(radius, inertia=SPHERE if self.body == "sphere" else DISK)
+
+    @classmethod
+    def warm(cls) -> None:
+        """Compile the engine."""
+        law = Law(0.1, 1e4, 0.3, 1e8)
+        Disks(Scene(law, (Kind(0.01),), np.array([0]), np.zeros((1, 2)))).advance(1)
+
+
+def fitted(scene: Scene, span: float) -> tuple[Scene, int]:
+    """Shorten the time step so that a whole number of them makes ``span``; return it with that number."""
+    steps = math.ceil(span / scene.time_step() - 1e-9)
+    return replace(scene, step=span / steps), steps
+
+
+class Film:
+    """Instants of disks to look at; the plane of the disks is drawn upright."""
+
+    def __init__(self, disks: Disks, groups: Sequence[str]) -> None:
+        self.disks, self.groups = disks, groups
+        self.frames: list[tuple[float, Array, tuple[float, float, float]]] = []
+
+    def take(self, t: float) -> None:
+        """Keep this instant."""
+        state = np.stack(
+            [self.disks.column(name) for name in (cells.X, cells.Y, cells.ANGLE, cells.VX, cells.VY)], axis=1
+        )
+        self.frames.append((t, state, self.disks.container()))
+
+    def replay(self) -> Replay:
+        """Return what was kept: disks, then the walls that are still there."""
+        scene = self.disks.scene
+        shapes = [
+            Shape("disk", (float(r),), group) for r, group in zip(scene.radii, self.groups, strict=True)
+        ]
+        for wall, shut in zip(scene.walls, self.disks.shut, strict=True):
+            if not shut:
+                continue
+            ends = np.array([(wall.start[0], 0.0, wall.start[1]), (wall.end[0], 0.0, wall.end[1])])
+            shapes.append(Shape("line", (), "walls", ends))
+        poses = np.zeros((len(self.frames), len(shapes), 7))
+        speed = np.full((len(self.frames), len(shapes)), np.nan)
+        n = len(scene.radii)
+        for frame, (_, state, (x, y, angle)) in enumerate(self.frames):
+            half = 0.5 * state[:, 2]
+            turned = _UPRIGHT * np.stack([np.cos(half), np.cos(half), np.sin(half), np.sin(half)])
+            poses[frame, :n, 0], poses[frame, :n, 2] = state[:, 0], state[:, 1]
+            poses[frame, :n, 3:] = (turned * np.array([1, 1, -1, 1])[:, None]).T
+            poses[frame, n:, 0], poses[frame, n:, 2] = x, y
+            poses[frame, n:, 3], poses[frame, n:, 5] = math.cos(0.5 * angle), -math.sin(0.5 * angle)
+            speed[frame, :n] = np.hypot(state[:, 3], state[:, 4])
+        times = np.array([t for t, _, _ in self.frames])
+        return Replay(tuple(shapes), times, poses.astype(np.float32), {"speed [m/s]": speed})

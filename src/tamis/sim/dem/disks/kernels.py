@@ -1,0 +1,374 @@
+"""Soft disks in a plane: forces between grains and with walls, and their motion, step by step.
+
+The equations (Hadjidoukas et al. 2014, 10.1016/j.cma.2014.07.017, eqs 1-3 and Table 1)
+---------------------------------------------------------------------------------------
+With the overlap ``d`` of two grains, ``n`` from the first to the second and ``t`` = ``n`` turned to the left::
+
+    F_n = k_n d^(3/2) + gamma d^alpha d'   (linear law: k_n d + gamma d'),  never attractive
+    z' = u_t,  |z| <= mu F_n / k_t,        F_t = -k_t z                     (Cundall & Strack 1979)
+
+``u_t`` is the velocity of the first grain against the second at the point of contact, which divides the line of centres
+as the radii do: spin and orbit then exchange angular momentum without loss. In a plane the stretch ``z`` is a number
+that does not care which grain is the first. A wall does not yield: its contacts act at the distance R, as in
+`dem.impact`.
+
+Why the data lie so
+-------------------
+A step of a grain costs about three looks at neighbours, two or so contacts of some sixty operations, and one update.
+Nearly all of it is spent in `grain_forces`, which is bound by the chain of square roots and divisions of a contact
+(some 10 ns), not by memory: a grain is one cache line of eight numbers (place, velocity, spin, radius, angle, one
+spare), a partner is therefore one line to fetch, mostly from the first cache because grains are sorted along cells; a
+pair is visited once and acts on both; a pair that does not touch costs one comparison of squares, without a root.
+Forces are summed in a line of four. Collecting contacts in blocks of 256 and computing eight at a time with vector
+instructions was tried: a fifth faster for the exponent 1/2, and not kept. Indices of partners are unsigned, which
+spares the compiler the case of negative ones. Parameters are looked up by the kinds of both partners, so that sizes and
+materials may be mixed for one load.
+
+The exponent decides the cost of the dashpot: 1/2 shares its root with the spring, 1/4 takes one more, any other a
+logarithm and an exponential, half of the whole cost of a contact.
+
+Time steps
+----------
+Leapfrog, by default: velocities live between the instants at which places and forces do. One evaluation of forces a
+step, symplectic where there is no damping, and the stretch of the tangential spring is summed from velocities at
+the middle of each step. The third-order Gear scheme of the paper (Allen & Tildesley 1987, section 3.2: predict from the
+derivatives, correct by the error of the acceleration) costs as much but keeps a jump of the force, which every first
+touch is, in its derivatives; docs/theory/disks.md shows both.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.jit import inner, kernel
+from tamis.sim.dem.disks.cells import (
+    ANGLE,
+    DONE,
+    VX,
+    VY,
+    WIDTH,
+    Floats,
+    Grains,
+    Ints,
+    Lists,
+    R,
+    Room,
+    W,
+    X,
+    Y,
+    rebuild,
+    to_segment,
+)
+
+LINEAR, QUARTER, HALF, FREE = 0, 1, 2, 3
+LEAPFROG, GEAR = 0, 1
+TRAVEL, LEAST, REBUILDS, STEPS = 0, 1, 2, 3  # of the gauges
+SPENT = 0.9  # of the skin at which lists are made again: what moves in the step under way is not counted yet
+
+
+class Laws(NamedTuple):
+    """Contact laws and masses, by kinds."""
+
+    pair: Floats  # (4 kinds^2,): k_n, gamma, k_t, mu/k_t of a pair of kinds
+    inverse: Floats  # (3 kinds,): 1/mass, 1/inertia, 1 if gravity acts
+    exponent: float
+    law: int
+
+
+class Walls(NamedTuple):
+    """Segments that move together as one rigid container."""
+
+    corners: Floats  # (4 w,): both ends, in the container's own axes
+    kind: Ints
+    shut: NDArray[np.bool_]  # an open wall is not there
+    motion: Floats  # (14,): centre; then of x, y and the angle: rate, amplitude, frequency, phase of a sine
+    placed: Floats  # (4 w,): both ends, now
+    load: Floats  # (2 w,): force of the grains on each wall, at the last evaluation
+
+
+@inner
+def pose(motion: Floats, t: float) -> tuple[float, float, float, float, float, float]:
+    """Return centre and angle of the container at a time, and their rates."""
+    x = motion[0] + motion[2] * t + motion[3] * math.sin(motion[4] * t + motion[5])
+    y = motion[1] + motion[6] * t + motion[7] * math.sin(motion[8] * t + motion[9])
+    a = motion[10] * t + motion[11] * math.sin(motion[12] * t + motion[13])
+    vx = motion[2] + motion[3] * motion[4] * math.cos(motion[4] * t + motion[5])
+    vy = motion[6] + motion[7] * motion[8] * math.cos(motion[8] * t + motion[9])
+    w = motion[10] + motion[11] * motion[12] * math.cos(motion[12] * t + motion[13])
+    return x, y, a, vx, vy, w
+
+
+@inner
+def place_walls(walls: Walls, x: float, y: float, a: float) -> float:
+    """Put the walls where the container is; return the distance of the farthest corner from its centre."""
+    c, s = math.cos(a), math.sin(a)
+    far = 0.0
+    for k in range(0, walls.corners.size, 2):
+        px, py = walls.corners[k], walls.corners[k + 1]
+        walls.placed[k], walls.placed[k + 1] = x + c * px - s * py, y + s * px + c * py
+        far = max(far, px * px + py * py)
+    return math.sqrt(far)
+
+
+@inner
+def damping(d: float, root: float, law: int, exponent: float) -> float:
+    """Return ``d^alpha``, given the root of ``d``."""
+    if law == HALF:
+        return root
+    if law == QUARTER:
+        return math.sqrt(root)
+    if law == LINEAR:
+        return 1.0
+    return math.exp(exponent * math.log(d))
+
+
+@inner
+def grain_forces(
+    n: int, state: Floats, force: Floats, kind: Ints, lists: Lists, laws: Laws, h: float
+) -> float:
+    """Add the forces between grains; return the least distance of two centres over the sum of their radii."""
+    law, kinds = laws.law, laws.inverse.size // 3
+    least = 1.0
+    for i in range(n):
+        x, y, vx, vy = (
+            state[WIDTH * i + X],
+            state[WIDTH * i + Y],
+            state[WIDTH * i + VX],
+            state[WIDTH * i + VY],
+        )
+        w, r = state[WIDTH * i + W], state[WIDTH * i + R]
+        row = 4 * kinds * kind[i]
+        fx = fy = torque = 0.0
+        for k in range(lists.first[i], lists.first[i + 1]):
+            j = lists.other[k]
+            dx, dy = state[WIDTH * j + X] - x, state[WIDTH * j + Y] - y
+            reach = r + state[WIDTH * j + R]
+            square = dx * dx + dy * dy
+            if square >= reach * reach:
+                lists.slip[k] = 0.0
+                continue
+            at = row + 4 * kind[j]
+            k_n, gamma, k_t, cap = laws.pair[at], laws.pair[at + 1], laws.pair[at + 2], laws.pair[at + 3]
+            apart = math.sqrt(square)
+            nx, ny = dx / apart, dy / apart
+            d = reach - apart
+            share = apart / reach
+            least = min(least, share)
+            ux, uy = vx - state[WIDTH * j + VX], vy - state[WIDTH * j + VY]
+            arm, other_arm = r * share, state[WIDTH * j + R] * share
+            closing = ux * nx + uy * ny
+            sliding = uy * nx - ux * ny + w * arm + state[WIDTH * j + W] * other_arm
+            root = math.sqrt(d)
+            spring = k_n * d if law == LINEAR else k_n * d * root
+            normal = max(spring + gamma * damping(d, root, law, laws.exponent) * closing, 0.0)
+            limit = cap * normal
+            slip = min(max(lists.slip[k] + sliding * h, -limit), limit)
+            lists.slip[k] = slip
+            tangential = -k_t * slip
+            gx, gy = -normal * nx - tangential * ny, -normal * ny + tangential * nx
+            fx += gx
+            fy += gy
+            torque += tangential * arm
+            force[4 * j] -= gx
+            force[4 * j + 1] -= gy
+            force[4 * j + 2] += tangential * other_arm
+        force[4 * i] += fx
+        force[4 * i + 1] += fy
+        force[4 * i + 2] += torque
+    return least
+
+
+@inner
+def wall_forces(
+    grains: Grains,
+    force: Floats,
+    lists: Lists,
+    laws: Laws,
+    walls: Walls,
+    centre: tuple[float, float],
+    velocity: tuple[float, float, float],
+    h: float,
+) -> float:
+    """Add the forces of walls that move with the container; return the least distance of a grain over its radius."""
+    state, law, kinds = grains.state, laws.law, laws.inverse.size // 3
+    least = 1.0
+    walls.load[:] = 0.0
+    for k in range(lists.touches[0]):
+        i, wall = lists.grain[k], lists.wall[k]
+        x, y, r = state[WIDTH * i + X], state[WIDTH * i + Y], state[WIDTH * i + R]
+        dx, dy = to_segment(x, y, walls.placed, wall)
+        square = dx * dx + dy * dy
+        if square >= r * r or not walls.shut[wall]:
+            lists.wall_slip[k] = 0.0
+            continue
+        at = 4 * (kinds * grains.kind[i] + walls.kind[wall])
+        k_n, gamma, k_t, cap = laws.pair[at], laws.pair[at + 1], laws.pair[at + 2], laws.pair[at + 3]
+        apart = math.sqrt(square)
+        nx, ny = dx / apart, dy / apart
+        d = r - apart
+        least = min(least, apart / r)
+        ux = state[WIDTH * i + VX] - (velocity[0] - velocity[2] * (y + dy - centre[1]))
+        uy = state[WIDTH * i + VY] - (velocity[1] + velocity[2] * (x + dx - centre[0]))
+        closing = ux * nx + uy * ny
+        sliding = uy * nx - ux * ny + state[WIDTH * i + W] * r
+        root = math.sqrt(d)
+        spring = k_n * d if law == LINEAR else k_n * d * root
+        normal = max(spring + gamma * damping(d, root, law, laws.exponent) * closing, 0.0)
+        limit = cap * normal
+        slip = min(max(lists.wall_slip[k] + sliding * h, -limit), limit)
+        lists.wall_slip[k] = slip
+        tangential = -k_t * slip
+        gx, gy = -normal * nx - tangential * ny, -normal * ny + tangential * nx
+        force[4 * i] += gx
+        force[4 * i + 1] += gy
+        force[4 * i + 2] += tangential * r
+        walls.load[2 * wall] -= gx
+        walls.load[2 * wall + 1] -= gy
+    return least
+
+
+@inner
+def leap(grains: Grains, force: Floats, laws: Laws, gravity: Floats, drag: float, h: float) -> float:
+    """Kick and drift: velocities to the middle of the step, places to its end; return the greatest squared speed."""
+    state, kept = grains.state, 1.0 - drag * h
+    fastest = 0.0
+    for i in range(grains.present[0]):
+        mass, inertia, falls = (
+            3 * grains.kind[i],
+            3 * grains.kind[i] + 1,
+            laws.inverse[3 * grains.kind[i] + 2],
+        )
+        vx = (state[WIDTH * i + VX] + (force[4 * i] * laws.inverse[mass] + gravity[0] * falls) * h) * kept
+        vy = (state[WIDTH * i + VY] + (force[4 * i + 1] * laws.inverse[mass] + gravity[1] * falls) * h) * kept
+        w = (state[WIDTH * i + W] + force[4 * i + 2] * laws.inverse[inertia] * h) * kept
+        state[WIDTH * i + VX], state[WIDTH * i + VY], state[WIDTH * i + W] = vx, vy, w
+        state[WIDTH * i + X] += vx * h
+        state[WIDTH * i + Y] += vy * h
+        state[WIDTH * i + ANGLE] += w * h
+        force[4 * i] = force[4 * i + 1] = force[4 * i + 2] = 0.0
+        fastest = max(fastest, vx * vx + vy * vy)
+    return fastest
+
+
+@inner
+def predict(grains: Grains, h: float) -> float:
+    """Expand places, velocities and accelerations over a step; return the greatest squared speed."""
+    state, past = grains.state, grains.past
+    fastest = 0.0
+    for i in range(grains.present[0]):
+        for q in range(3):  # x, y, angle
+            at, rate = WIDTH * i + (q if q < 2 else ANGLE), WIDTH * i + VX + q
+            a, b = past[6 * i + q], past[6 * i + 3 + q]
+            state[at] += h * (state[rate] + h * (0.5 * a + h * b / 6.0))
+            state[rate] += h * (a + 0.5 * h * b)
+            past[6 * i + q] = a + h * b
+        vx, vy = state[WIDTH * i + VX], state[WIDTH * i + VY]
+        fastest = max(fastest, vx * vx + vy * vy)
+    return fastest
+
+
+@inner
+def correct(grains: Grains, force: Floats, laws: Laws, gravity: Floats, drag: float, h: float) -> None:
+    """Correct what `predict` made by the error of the acceleration, with the factors 1/6, 5/6, 1, 1/3."""
+    state, past = grains.state, grains.past
+    for i in range(grains.present[0]):
+        for q in range(3):
+            at, rate = WIDTH * i + (q if q < 2 else ANGLE), WIDTH * i + VX + q
+            a = force[4 * i + q] * laws.inverse[3 * grains.kind[i] + (0 if q < 2 else 1)]
+            a += (gravity[q] * laws.inverse[3 * grains.kind[i] + 2] if q < 2 else 0.0) - drag * state[rate]
+            error = a - past[6 * i + q]
+            state[at] += h * h * error / 12.0
+            state[rate] += 5.0 * h * error / 12.0
+            past[6 * i + q] = a
+            past[6 * i + 3 + q] += error / h
+            force[4 * i + q] = 0.0
+
+
+@inner
+def evaluate(
+    grains: Grains, force: Floats, lists: Lists, laws: Laws, walls: Walls, gauges: Floats, t: float, h: float
+) -> float:
+    """Add all forces at a time; return the greatest speed of a wall."""
+    x, y, a, vx, vy, w = pose(walls.motion, t)
+    far = place_walls(walls, x, y, a)
+    least = grain_forces(grains.present[0], grains.state, force, grains.kind, lists, laws, h)
+    touch = wall_forces(grains, force, lists, laws, walls, (x, y), (vx, vy, w), h)
+    gauges[LEAST] = min(gauges[LEAST], least, touch)
+    return math.hypot(vx, vy) + abs(w) * far
+
+
+@kernel
+def renew(
+    grains: Grains,
+    lists: Lists,
+    room: Room,
+    walls: Walls,
+    gauges: Floats,
+    domain: Floats,
+    size: float,
+    skin: float,
+    t: float,
+) -> int:
+    """Sort grains and list anew who is near at a time."""
+    x, y, a, _, _, _ = pose(walls.motion, t)
+    place_walls(walls, x, y, a)
+    status = rebuild(grains, lists, room, walls.placed, walls.shut, domain, size, skin)
+    if status == DONE:
+        gauges[TRAVEL] = 0.0
+        gauges[REBUILDS] += 1.0
+    return status
+
+
+@kernel
+def advance(
+    grains: Grains,
+    force: Floats,
+    lists: Lists,
+    room: Room,
+    laws: Laws,
+    walls: Walls,
+    gauges: Floats,
+    gravity: Floats,
+    domain: Floats,
+    size: float,
+    skin: float,
+    drag: float,
+    scheme: int,
+    h: float,
+    step: int,
+    stop: int,
+) -> tuple[int, int]:
+    """Take steps of ``h`` from ``step`` until ``stop``; return a status and the step that is reached.
+
+    Forces are zero between steps. With the scheme of Gear a step begins by predicting, so that forces are those of its
+    end; else by the forces of its start, with velocities that are half a step behind.
+    """
+    while step < stop:
+        if 2.0 * gauges[TRAVEL] > SPENT * skin:
+            status = renew(grains, lists, room, walls, gauges, domain, size, skin, step * h)
+            if status != DONE:
+                return status, step
+        if scheme == GEAR:
+            fastest = predict(grains, h)
+            speed = evaluate(grains, force, lists, laws, walls, gauges, (step + 1) * h, h)
+            correct(grains, force, laws, gravity, drag, h)
+        else:
+            speed = evaluate(grains, force, lists, laws, walls, gauges, step * h, h)
+            fastest = leap(grains, force, laws, gravity, drag, h)
+        gauges[TRAVEL] += max(speed, math.sqrt(fastest)) * h
+        gauges[STEPS] += float(grains.present[0])
+        step += 1
+    return DONE, step
+
+
+@kernel
+def measure(
+    grains: Grains, force: Floats, lists: Lists, laws: Laws, walls: Walls, gauges: Floats, t: float
+) -> None:
+    """Leave the forces of this instant in ``force`` and ``walls.load``; stretches are cut back to the caps of now."""
+    force[:] = 0.0
+    evaluate(grains, force, lists, laws, walls, gauges, t, 0.0)

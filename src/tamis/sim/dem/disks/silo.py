@@ -1,0 +1,297 @@
+"""A silo that discharges through an outlet narrow enough to clog (Hadjidoukas et al. 2014, section 5.3).
+
+Grains settle on a closed floor, the outlet is opened, and they run out until an arch blocks it. One grain of the arch
+is then moved to the top, and the next avalanche begins. Grains that are out come back at the top, so that the silo
+stays as full as it was.
+
+When is it blocked? The paper waits for one second without a grain out. That is nearly all of the cost: an avalanche
+takes some tenths of a second. Grains that fall gain 0.02 m/s in two milliseconds, so an arch that stands is known much
+sooner, by all grains near the outlet having been at rest for a while.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tamis.errors import SimulationError, StudyError, TamisWarning
+from tamis.interfaces import port
+from tamis.replays import Replay
+from tamis.sim.dem.disks import cases, cells
+from tamis.sim.dem.disks.checkpoint import Checkpoint
+from tamis.sim.dem.disks.drive import Disks
+from tamis.sim.dem.disks.scene import Numbers, Scene, Wall
+from tamis.types import Array
+
+PLUG = 2  # number of the wall that closes the outlet
+LOOK = 2e-3  # s between two looks at the outlet
+DRAG = 20.0  # 1/s, while grains settle
+QUIET = 1.0  # s without a grain out: blocked, as the paper has it
+REST, SLOW = 0.02, 0.02  # s at rest, slower than so much of sqrt(g d): blocked, as seen at the arch
+NEAR = 2.0  # outlets from its centre within which grains must rest
+_FILLED = 0.625  # of the width that the columns of the lattice take, 40 of 64 diameters in the paper
+_BREAKS = 20  # grains taken from arches in a row without one coming out: it is not an arch that blocks
+_BELOW = 30.0  # diameters under the floor at which a grain is out of sight
+
+
+@dataclass(frozen=True)
+class Silo(cases.Grains):
+    """Grains of one size in a rectangle with an outlet in the middle of its floor."""
+
+    mu: float = cases.friction()
+    gamma: float = cases.damping()
+    alpha: float = cases.exponent()
+    k_t: float = cases.tangential_stiffness()
+    grains: int = port(300, bounds=(1, 2_000_000), doc="number of grains")
+    width: float = port(0.032, unit="m", bounds=(1e-4, 100.0), doc="width of the silo")
+    outlet: float = port(0.0064, unit="m", bounds=(0.0, 100.0), doc="width of the outlet")
+    avalanches: int = port(10, bounds=(1, 1_000_000), doc="avalanches to wait for")
+    duration: float = port(
+        60.0, unit="s", bounds=(1e-3, 1e6), doc="longest time from the opening; what runs then is unfinished"
+    )
+    seed: int = cases.seed()
+    diameter: float = port(0.002, unit="m", bounds=(1e-5, 1.0), doc="of the grains")
+    height: float = port(8.0, bounds=(0.1, 1e3), doc="of the silo, over its width")
+    gap: float = port(0.05, bounds=(1e-3, 1.0), doc="between grains at the start, over the diameter")
+    jitter: float = port(
+        0.01, bounds=(0.0, 0.5), doc="largest random displacement at the start, over the diameter"
+    )
+    settling: float = port(
+        0.5, unit="s", bounds=(0.0, 1e3), doc="time to come to rest before the outlet opens"
+    )
+    refill: str = port("top", choices=("top", "none"), doc="whether grains that are out come back at the top")
+    blocked: str = port(
+        "rest",
+        choices=("rest", "second"),
+        doc="when an avalanche has ended: the grains over the outlet rest, or none was out for a second",
+    )
+    scaling: str = cases.scaling()
+    softening: float = cases.softening(1000.0)
+    body: str = cases.body()
+    k_n: float = cases.linear_stiffness()
+    step: float = cases.time_step()
+    scheme: str = cases.scheme()
+
+    def places(self) -> Array:
+        """Return a lattice, one diameter above the floor, displaced at random."""
+        d, pitch = self.diameter, (1.0 + self.gap) * self.diameter
+        columns = max(1, int(_FILLED * self.width / d))
+        left = 0.5 * (self.width - (columns - 1) * pitch)
+        if 2.0 * self.jitter > self.gap:
+            raise StudyError(
+                f"jitter {self.jitter:g} lets grains overlap: at most half of the gap, {self.gap:g}"
+            )
+        if left < (0.5 + self.jitter) * d:
+            raise StudyError(
+                f"a silo {self.width:g} m wide has no room for a column of grains of {d:g} m; widen it"
+            )
+        number = np.arange(self.grains)
+        sites = np.stack([left + pitch * (number % columns), 1.5 * d + pitch * (number // columns)], axis=1)
+        if sites[-1, 1] > self.height * self.width:
+            raise StudyError(
+                f"{self.grains} grains reach up to {sites[-1, 1]:.3g} m, above the silo's "
+                f"{self.height * self.width:.3g} m; give a greater height (in widths), or fewer grains"
+            )
+        shifts = np.random.default_rng(self.seed).uniform(-1.0, 1.0, (self.grains, 2))
+        places: Array = sites + self.jitter * d * shifts
+        return places
+
+    def scene(self) -> Scene:
+        """Return the silo, closed."""
+        w, h, half = self.width, self.height * self.width, 0.5 * self.outlet
+        if self.outlet >= w:
+            raise StudyError(f"the outlet, {self.outlet:g} m, must be narrower than the silo, {w:g} m")
+        floor = [Wall((0.0, 0.0), (0.5 * w - half, 0.0)), Wall((0.5 * w + half, 0.0), (w, 0.0))]
+        plug = Wall((0.5 * w - half, 0.0), (0.5 * w + half, 0.0)) if half else Wall((0.0, 0.0), (w, 0.0))
+        places = self.places()
+        top = max(h, float(places[:, 1].max()) + h)
+        return Scene(
+            self.law(),
+            (self.kind(0.5 * self.diameter),),
+            np.zeros(self.grains, dtype=np.int32),
+            places,
+            walls=(*floor, plug, Wall((0.0, 0.0), (0.0, 2 * top)), Wall((w, 0.0), (w, 2 * top))),
+            domain=(-w, 2 * w, -_BELOW * self.diameter, 2 * top),
+            speed=math.sqrt(2 * cases.GRAVITY * 20 * self.diameter),
+            step=self.step,
+            scheme=self.scheme,
+        )
+
+    def play(self, folder: Path | None = None, fps: float = 0.0) -> tuple[dict[str, Any], cases.Film]:
+        """Settle, open, and wait for avalanches; return their sizes, and frames to look at if asked."""
+        return Discharge(self, folder, fps).run()
+
+    def replay(self, fps: float) -> Replay:
+        """Run the silo once more and return it to look at."""
+        return self.play(fps=fps)[1].replay()
+
+
+class Discharge:
+    """A silo under way: what has come out, and since when nothing does."""
+
+    def __init__(self, case: Silo, folder: Path | None, fps: float) -> None:
+        self.case = case
+        scene, self.steps = cases.fitted(case.scene(), LOOK)
+        self.disks, self.checkpoint = Disks(scene), Checkpoint(folder, case)
+        self.film = cases.Film(self.disks, ["grains"] * case.grains)
+        self.every = max(1, round(1.0 / (fps * LOOK))) if fps else 0
+        self.looks = 0  # since the opening
+        self.quiet = 0  # looks since a grain came out, or since the arch was broken
+        self.still = 0  # looks at rest
+        self.breaks, self.events = 0, 0  # in a row, and in all
+        self.out = 0  # grains out in this avalanche
+        self.sizes: list[int] = []
+        self.ends: list[float] = []
+        self.exits: list[float] = []
+        self.flowing = 0.0
+        self.emptied = False
+        self.fallen = np.zeros(case.grains, dtype=np.bool_)  # counted as out
+        self.arch: Array = np.empty((0, 2))
+
+    @property
+    def t(self) -> float:
+        """Time since the opening."""
+        return self.looks * LOOK
+
+    def run(self) -> tuple[dict[str, Any], cases.Film]:
+        """Go until all avalanches are done, the silo is empty or time is over."""
+        case = self.case
+        if kept := self.checkpoint.load():
+            self._restore(kept)
+        else:
+            self.disks.advance(math.ceil(case.settling / self.disks.h), DRAG)
+            self.disks.open(PLUG)
+        while len(self.sizes) < case.avalanches and self.t < case.duration - 0.5 * LOOK and not self.emptied:
+            if self.every and self.looks % self.every == 0:
+                self.film.take(self.t)
+            self.disks.advance(self.steps)
+            self.looks += 1
+            self._look()
+            if self.checkpoint.due:
+                self.checkpoint.keep(self._arrays())
+        self.checkpoint.remove()
+        if self.every:
+            self.film.take(self.t)
+        return self._outputs(), self.film
+
+    def _look(self) -> None:
+        """Count who is out, bring them back, and see whether the outlet is blocked."""
+        case, d = self.case, self.case.diameter
+        y = self.disks.column(cells.Y)
+        if self.disks.here.size < case.grains - int(self.fallen.sum()) and case.refill == "top":
+            raise SimulationError(
+                f"a grain has left the silo elsewhere than through its outlet at t = {self.t:g} s"
+            )
+        new = (y < -d) & ~self.fallen
+        if new.any():
+            self.exits += [self.t] * int(new.sum())
+            self.out += int(new.sum())
+            self.flowing += self.quiet * LOOK + LOOK
+            self.quiet = self.still = self.breaks = 0
+            if case.refill == "top":
+                for grain in np.flatnonzero(new):
+                    self._drop(int(grain))
+                self.disks.renew()
+            else:
+                self.fallen |= new
+            return
+        self.quiet += 1
+        if self._blocked():
+            self._next()
+
+    def _blocked(self) -> bool:
+        if self.case.blocked == "second":
+            return self.quiet * LOOK >= QUIET
+        x, y = self.disks.places().T
+        near = np.hypot(x - 0.5 * self.case.width, y) < NEAR * self.case.outlet + self.case.diameter
+        vx, vy, _ = self.disks.velocities()[near & ~self.fallen].T
+        slow = np.hypot(vx, vy).max(initial=0.0) < SLOW * math.sqrt(cases.GRAVITY * self.case.diameter)
+        self.still = self.still + 1 if slow else 0
+        return self.still * LOOK >= REST
+
+    def _next(self) -> None:
+        """End an avalanche and break the arch; or only break it again, if nothing had come out."""
+        arch = self.over_outlet()
+        self.emptied = len(arch) == 0 or self.breaks >= _BREAKS
+        if self.out:
+            self.sizes.append(self.out)
+            self.ends.append(self.t)
+            self.arch = self.disks.places()[arch]
+        self.out = self.quiet = self.still = 0
+        if not self.emptied and len(self.sizes) < self.case.avalanches:
+            self.breaks += 1
+            self._drop(int(self._chance().choice(arch)))
+            self.disks.renew()
+
+    def over_outlet(self) -> Numbers:
+        """Return the numbers of the grains that form the lower face of what lies over the outlet."""
+        case, r = self.case, 0.5 * self.case.diameter
+        x, y = self.disks.places().T
+        grains = np.flatnonzero(~self.fallen & (np.abs(x - 0.5 * case.width) < 0.5 * case.outlet + r))
+        if not len(grains):
+            return grains
+        across = np.linspace(0.5 * (case.width - case.outlet), 0.5 * (case.width + case.outlet), 65)
+        aside = across[:, None] - x[grains]
+        under = np.where(
+            np.abs(aside) < r, y[grains] - np.sqrt(np.maximum(r * r - aside * aside, 0.0)), np.inf
+        )
+        lowest = np.argmin(under, axis=1)
+        return np.unique(grains[lowest[np.isfinite(under[np.arange(len(across)), lowest])]])
+
+    def _drop(self, grain: int) -> None:
+        """Lay a grain onto the others, at random."""
+        case, d = self.case, self.case.diameter
+        x, y = self.disks.places().T
+        at = float(self._chance().uniform(d, case.width - d)) if case.width > 2 * d else 0.5 * case.width
+        others = (np.abs(x - at) < d) & (np.arange(case.grains) != grain) & ~self.fallen
+        top = (y + np.sqrt(np.maximum(d * d - (x - at) ** 2, 0.0)))[others].max(initial=d)
+        self.disks.put(grain, (at, float(top) + 0.01 * d), (0.0, 0.0, 0.0))
+
+    def _chance(self) -> np.random.Generator:
+        """Return random numbers for the next thing that happens: known by its number, so that nothing is to be kept."""
+        self.events += 1
+        return np.random.default_rng([self.case.seed, self.events])
+
+    def _outputs(self) -> dict[str, Any]:
+        case = self.case
+        if self.emptied:
+            left = case.grains - int(self.fallen.sum())
+            warnings.warn(
+                f"the silo has run empty after {len(self.sizes)} of {case.avalanches} avalanches, with {left} grains "
+                "at rest beside the outlet",
+                TamisWarning,
+                stacklevel=2,
+            )
+        return {
+            "sizes": np.array(self.sizes, dtype=np.float64),
+            "t": np.array(self.ends),
+            "exits": np.array(self.exits),
+            "unfinished": self.out,
+            "flow": len(self.exits) / self.flowing if self.flowing else 0.0,
+            "arch": self.arch,
+            "emptied": float(self.emptied),
+            "floor": 0.0 - self.disks.loads()[: PLUG + 1, 1].sum(),
+            "deepest": self.disks.deepest,
+            "dt": self.disks.h,
+        }
+
+    def _arrays(self) -> dict[str, Any]:
+        numbers = [self.looks, self.quiet, self.still, self.breaks, self.events, self.out]
+        lists = {"sizes": self.sizes, "ends": self.ends, "exits": self.exits, "fallen": self.fallen}
+        more = {"numbers": numbers, "flowing": self.flowing, "arch": self.arch}
+        return {**lists, **more, **self.disks.arrays()}
+
+    def _restore(self, kept: dict[str, Any]) -> None:
+        self.looks, self.quiet, self.still, self.breaks, self.events, self.out = map(int, kept.pop("numbers"))
+        self.sizes, self.ends, self.exits = (kept.pop(name).tolist() for name in ("sizes", "ends", "exits"))
+        self.fallen, self.arch, self.flowing = (
+            kept.pop("fallen"),
+            kept.pop("arch"),
+            float(kept.pop("flowing")),
+        )
+        self.disks.restore(kept)

@@ -1,0 +1,1 @@
+"""One impact of a sphere on a wall."""
