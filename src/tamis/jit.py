@@ -19,10 +19,12 @@ What a first run waits for
 Numba compiles every function it meets to the end, with an entry through which Python can call it, and then once more
 as a part of each caller. What only kernels call is therefore marked `inner`: it has no such entry, it is compiled
 once whether a number is handed to it as a constant or not, and it does not go to disk, where nobody would ask for
-it. That is a fifth of the time. A number that is written in a call, or named in capitals, has a type of its own, for
-which Numba would compile a kernel once more; it is told that it is a number, which is a tenth. Lower levels of
-optimisation, no vectorisation, no counting of references and no garbage collection meanwhile save less than a tenth
-each, if anything, and were left alone.
+it. That is a fifth of the time. Nor is it optimised or turned into machine code by itself, but only in the kernel that
+it becomes part of (`_Part`), which is another fifth. A number that is written in a call, or named in capitals, has a
+type of its own, for which Numba would compile a kernel once more; it is told that it is a number, which is a tenth.
+Python's garbage collector goes again and again through the hundreds of thousands of objects that Numba works with and
+finds next to nothing: it waits meanwhile, an eighth. Lower levels of optimisation, no vectorisation and no counting of
+references save less than a tenth each, if anything, and were left alone.
 
 A kernel that another one calls is linked into it, and all of it is optimised and turned into machine code again: what
 lies four calls deep is made four times. A large stage that not every run needs is therefore called by its `Address`:
@@ -39,6 +41,7 @@ of contact problems and returns the same bits, but Numba keeps it off since it w
 from __future__ import annotations
 
 import fcntl
+import gc
 import hashlib
 import os
 import re
@@ -53,9 +56,10 @@ from typing import Any, TypeVar
 
 import numba
 import numba.experimental.function_type  # registers addresses as values
-from numba.core import caching
+from numba.core import caching, codegen
 from numba.core import types as _types
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.registry import cpu_target
 from numba.core.typing.templates import signature
 from numba.extending import register_jitable
 
@@ -89,7 +93,7 @@ def kernel(function: F, **options: Any) -> F:
         return template(tuple(map(number, args)), {name: number(given) for name, given in kws.items()})
 
     def build_alone(signature: Any) -> Any:
-        with _alone(folder):
+        with _alone(folder), _sparingly():
             return build(signature)
 
     compiled.get_call_template, compiled.compile = plain, build_alone
@@ -179,6 +183,48 @@ def _note_loaded(function: Callable[..., Any]) -> None:
 def is_cold(family: Path) -> bool:
     """Return whether the kernels of a family, or of one of its engines, have yet to be compiled on this machine."""
     return any(not any(_folder(file).glob("*.nbc")) for file in family.rglob("kernels.py"))
+
+
+class _Part(codegen.JITCodeLibrary):
+    """Code that others link in; it becomes machine code only where it can be called from outside."""
+
+    def _is_entry(self) -> bool:
+        names = [f.name for f in self._final_module.functions if not f.is_declaration]
+        loaded = not names  # from disk, as machine code
+        return loaded or any("cpython" in name[:12] or name.startswith("cfunc.") for name in names)
+
+    def _optimize_final_module(self) -> None:
+        if self._is_entry():
+            super()._optimize_final_module()  # type: ignore[no-untyped-call]
+
+    def _finalize_final_module(self) -> None:
+        if self._is_entry():
+            super()._finalize_final_module()  # type: ignore[no-untyped-call]
+        else:
+            self._finalize_dynamic_globals()  # type: ignore[no-untyped-call]
+            self._finalized = True
+
+
+@contextmanager
+def _sparingly() -> Iterator[None]:
+    """Compile without machine code that nobody calls, and without garbage collection; the compiler's lock is held."""
+    makes = cpu_target.target_context.codegen()
+    usual, collects = makes._library_class, gc.isenabled()
+
+    def set_environment(name: str, environment: Any) -> None:
+        if makes._engine.is_symbol_defined(name):  # not that of a part
+            type(makes).set_env(makes, name, environment)
+
+    makes._library_class, makes.set_env = _Part, set_environment
+    gc.disable()
+    try:
+        yield
+    finally:
+        makes._library_class = usual
+        if usual is not _Part:
+            del makes.set_env
+        if collects:
+            gc.enable()
 
 
 class _Locator(caching._CacheLocator):

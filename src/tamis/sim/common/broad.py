@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.jit import inner, kernel
+from tamis.jit import inner
 from tamis.sim.common.geometry import HALFSPACE, Floats, Geometry, Ints, World
 
 Flags = NDArray[np.bool_]
@@ -232,7 +232,7 @@ def sort(pairs: Ints, n: int, work: Sweep) -> None:
                     at += 1
 
 
-@kernel
+@inner
 def find_pairs(
     geometry: Geometry, world: World, meet: Flags, responds: Flags, margin: float, pairs: Ints, work: Sweep
 ) -> int:

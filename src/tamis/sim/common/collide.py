@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tamis.jit import Address, inner, kernel
+from tamis.jit import Address, inner
 from tamis.sim.common.bores import bores
 from tamis.sim.common.cylinders import cylinders
 from tamis.sim.common.geometry import (
@@ -82,7 +82,7 @@ def function_of(a: int, b: int) -> int:
     return ROUNDS if CAPSULE in (a, b) else POLYHEDRA
 
 
-@kernel
+@inner
 def collide(
     pairs: Ints, n_pairs: int, geometry: Geometry, world: World, margin: float, out: Manifolds, at: Narrow
 ) -> int:

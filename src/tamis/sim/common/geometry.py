@@ -35,7 +35,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.jit import inner, kernel
+from tamis.jit import inner
 from tamis.sim.common.rotations import matrix, times
 from tamis.sim.common.vectors import Vector
 
@@ -114,7 +114,7 @@ def manifolds(capacity: int) -> Manifolds:
     )
 
 
-@kernel
+@inner
 def place(x: Floats, q: Floats, geometry: Geometry, out: World) -> None:
     """Write where every contactor is, from the positions and the quaternions of the bodies."""
     turn = np.empty(4)

@@ -131,19 +131,26 @@ class Islands(NamedTuple):
     beta: Floats  # (responding,) the centre of action
 
 
+class Detection(NamedTuple):
+    """What finds contacts."""
+
+    world: World
+    sweep: Sweep
+    pairs: Ints
+    narrow: Narrow
+
+
 class Scratch(NamedTuple):
     """Room for one step."""
 
     motion: Motion
     islands: Islands
-    world: World
-    sweep: Sweep
-    pairs: Ints
+    detection: Detection
     found: Manifolds
-    narrow: Narrow
     active: Active
     solver: Workspace
-    solve: Any  # address of `solve_contacts`
+    detect: Any  # address of `kernels.detect`
+    solve: Any  # and of `solve_contacts`
 
 
 class Track(NamedTuple):

@@ -11,16 +11,13 @@ from typing import Any
 import numpy as np
 
 from tamis.errors import SimulationError, StudyError, TamisWarning
-from tamis.sim.common.broad import find_pairs
-from tamis.sim.common.collide import collide
-from tamis.sim.common.geometry import place
+from tamis.jit import kernel
 from tamis.sim.common.rotations import turned
 from tamis.sim.contact import solve
 from tamis.sim.nscd import kernels, layout
 from tamis.sim.nscd.arrays import Model, Record, Scratch, State, Stops
 from tamis.sim.nscd.history import History
 from tamis.sim.nscd.scene import Scene
-from tamis.sim.nscd.stops import taut
 from tamis.types import Array
 
 MARGIN = 2e-3  # of the reach of the smallest shape: contacts nearer than that are watched
@@ -90,11 +87,10 @@ def run(
     room = layout.room(model, 64 + 8 * len(model.geometry.kind), 64 + 16 * len(model.geometry.kind))
     room = _apart(scene, model, state, room, size, overlap)
     room, state = (
-        layout.room(model, len(room.pairs), len(room.found.gap)),
+        layout.room(model, len(room.detection.pairs), len(room.found.gap)),
         layout.grown(state, len(room.found.gap)),
     )
     kept = layout.record(model, steps, every, 1024 if contacts else 0)
-    kernels.keep(model.bodies, state, 0, kept.track)
     limit, calm = (0.0, steps + 1) if rest is None else (rest.speed, max(1, math.ceil(rest.time / h - 1e-9)))
     step, status = 0, kernels.DONE
     while step < steps and status != kernels.AT_REST:
@@ -158,7 +154,7 @@ def _check_request(
 
 
 def _roomier(model: Model, state: State, room: Scratch, status: int, need: int) -> tuple[Scratch, State]:
-    pairs, contacts = len(room.pairs), len(room.found.gap)
+    pairs, contacts = len(room.detection.pairs), len(room.found.gap)
     if status == kernels.MORE_PAIRS:
         pairs = 2 * need
     else:
@@ -171,18 +167,13 @@ def _found(
 ) -> tuple[Scratch, int]:
     """Detect in a given configuration, with as much room as it takes."""
     while True:
-        place(x, q, model.geometry, room.world)
-        n = find_pairs(
-            model.geometry, room.world, meet, model.bodies.responds, margin, room.pairs, room.sweep
+        n = room.detect(
+            x, q, model.geometry, meet, model.bodies.responds, stops, margin, room.detection, room.found
         )
-        if n > len(room.pairs):
-            room = layout.room(model, 2 * n, len(room.found.gap))
-            continue
-        n = collide(room.pairs, n, model.geometry, room.world, margin, room.found, room.narrow)
-        n = taut(stops, x, q, margin, room.found, n)
-        if n <= len(room.found.gap):
+        if 0 <= n <= len(room.found.gap):
             return room, n
-        room = layout.room(model, len(room.pairs), 2 * n)
+        pairs, contacts = len(room.detection.pairs), len(room.found.gap)
+        room = layout.room(model, max(pairs, -2 * n), max(contacts, 2 * n))
 
 
 def _apart(scene: Scene, model: Model, state: State, room: Scratch, size: float, overlap: str) -> Scratch:
@@ -233,7 +224,7 @@ def _separate(model: Model, state: State, room: Scratch, n: int) -> None:
     motion.x[:], motion.q[:] = state.x, state.q
     motion.before[:], motion.free[:], motion.w[:] = 0.0, 0.0, 0.0
     owner, group = model.stops.owner, model.stops.group
-    count = kernels.activate(
+    count = kernel(kernels.activate)(
         model.bodies, model.laws, owner, group, motion, room.found, n, 0.0, math.inf, active
     )
     active.bias[:count] = 0.0

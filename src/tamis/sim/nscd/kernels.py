@@ -52,10 +52,10 @@ import math
 
 import numpy as np
 
-from tamis.jit import inner, kernel
+from tamis.jit import apart, inner, kernel
 from tamis.sim.common.broad import find_pairs
 from tamis.sim.common.collide import collide
-from tamis.sim.common.geometry import Manifolds, place
+from tamis.sim.common.geometry import Geometry, Manifolds, place
 from tamis.sim.common.rotations import matrix, spun, turned
 from tamis.sim.contact.problem import Contacts
 from tamis.sim.contact.solve import ERROR, NEEDS_DIRECT, STRATEGY, WORST
@@ -63,6 +63,8 @@ from tamis.sim.nscd.arrays import (
     Active,
     Bodies,
     Books,
+    Bools,
+    Detection,
     Floats,
     Impulses,
     Ints,
@@ -74,6 +76,7 @@ from tamis.sim.nscd.arrays import (
     Record,
     Scratch,
     State,
+    Stops,
     Track,
 )
 from tamis.sim.nscd.stops import taut
@@ -152,7 +155,28 @@ def free_velocities(bodies: Bodies, q: Floats, v: Floats, h: float, step: int, m
             motion.w[bodies.number[i], j] = bodies.root[i, j] * free[i, j]
 
 
-@kernel
+@apart
+def detect(
+    x: Floats,
+    q: Floats,
+    geometry: Geometry,
+    meet: Bools,
+    responds: Bools,
+    stops: Stops,
+    margin: float,
+    room: Detection,
+    found: Manifolds,
+) -> int:
+    """Find the contacts of a configuration; return their number, which may exceed the room, or minus that of pairs."""
+    place(x, q, geometry, room.world)
+    n_pairs = find_pairs(geometry, room.world, meet, responds, margin, room.pairs, room.sweep)
+    if n_pairs > len(room.pairs):
+        return -n_pairs
+    n = collide(room.pairs, n_pairs, geometry, room.world, margin, found, room.narrow)
+    return taut(stops, x, q, margin, found, n)
+
+
+@inner
 def activate(
     bodies: Bodies,
     laws: Laws,
@@ -378,7 +402,7 @@ def fastest(bodies: Bodies, v: Floats) -> float:
     return most
 
 
-@kernel
+@inner
 def keep(bodies: Bodies, state: State, instant: int, track: Track) -> None:
     """Write one instant into the record: places, velocities, energies and sums."""
     kinetic, potential = 0.0, 0.0
@@ -438,14 +462,15 @@ def advance(
     geometry, bodies, laws, stops = model.geometry, model.bodies, model.laws, model.stops
     motion, found, active = room.motion, room.found, room.active
     track, steps, listed = record.track, record.steps, record.listed
+    if first == 0:
+        keep(bodies, state, 0, track)
     for step in range(first, last):
         predict(bodies, state.x, state.q, state.v, h, state.books.passed, motion)
-        place(motion.x, motion.q, geometry, room.world)
-        n_pairs = find_pairs(geometry, room.world, laws.meet, bodies.responds, margin, room.pairs, room.sweep)
-        if n_pairs > len(room.pairs):
-            return MORE_PAIRS, step, n_pairs
-        n = collide(room.pairs, n_pairs, geometry, room.world, margin, found, room.narrow)
-        n = taut(stops, motion.x, motion.q, margin, found, n)
+        n = room.detect(
+            motion.x, motion.q, geometry, laws.meet, bodies.responds, stops, margin, room.detection, found
+        )
+        if n < 0:
+            return MORE_PAIRS, step, -n
         if n > len(found.gap):
             return MORE_CONTACTS, step, n
         if len(listed.gap) > 0 and listed.used[0] + n > len(listed.gap):

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tamis.jit import Address
 from tamis.sim.common import broad
 from tamis.sim.common.collide import narrow
 from tamis.sim.common.geometry import Geometry, manifolds, world
@@ -27,10 +28,12 @@ from tamis.sim.common.shapes import (
     reach_of,
 )
 from tamis.sim.contact import solve
+from tamis.sim.nscd import kernels
 from tamis.sim.nscd.arrays import (
     Active,
     Bodies,
     Books,
+    Detection,
     Impulses,
     Islands,
     Laws,
@@ -253,7 +256,14 @@ def start(x: Array, q: Array, v: Array, laws: int) -> State:
 def room(model: Model, pairs: int, contacts: int) -> Scratch:
     """Make room for the steps: so many pairs, so many contacts."""
     n, responding = len(model.bodies.mass), int((model.bodies.number >= 0).sum())
-    solver, at, found = solve.workspace(responding, contacts), world(model.geometry), manifolds(contacts)
+    bodies, geometry, found = model.bodies, model.geometry, manifolds(contacts)
+    solver, at = solve.workspace(responding, contacts), world(geometry)
+    detection = Detection(at, broad.sweep(len(geometry.kind)), _ints(pairs, 2), narrow(geometry, at, found))
+    detect = Address(
+        kernels.detect,
+        *(0, np.zeros((n, 3)), np.zeros((n, 4)), geometry, model.laws.meet, bodies.responds),
+        *(model.stops, 0.0, detection, found),
+    )
     return Scratch(
         motion=Motion(
             x=np.zeros((n, 3)),
@@ -263,11 +273,8 @@ def room(model: Model, pairs: int, contacts: int) -> Scratch:
             w=np.zeros((responding, 6)),
         ),
         islands=Islands(_ints(responding), *(np.zeros(responding) for _ in range(4))),
-        world=at,
-        sweep=broad.sweep(len(model.geometry.kind)),
-        pairs=_ints(pairs, 2),
+        detection=detection,
         found=found,
-        narrow=narrow(model.geometry, at, found),
         active=Active(
             row=_ints(contacts),
             bodies=_ints(contacts, 2),
@@ -282,6 +289,7 @@ def room(model: Model, pairs: int, contacts: int) -> Scratch:
             r=np.zeros((contacts, 3)),
         ),
         solver=solver,
+        detect=detect.compile(),
         solve=solve.address(solver),
     )
 
