@@ -213,7 +213,7 @@ _TABLE = (
     Stage("design", 0, lambda f: (*f.common, *f.varied, f.raw.table("design")), lambda f: f.designed),
     Stage("runs", 1, lambda f: (f["design"], f.model, *f.imposed()), lambda f: f.designed),
     Stage("observables", 2, lambda f: (f["runs"], *f.seen()), lambda f: f.designed),
-    Stage("cheap", 14, lambda f: (f["observables"], f.cheaper), lambda f: f.emulated and bool(f.cheaper)),
+    Stage("cheap", 15, lambda f: (f["observables"], f.cheaper), lambda f: f.emulated and bool(f.cheaper)),
     Stage("surrogate", 3, lambda f: (f["cheap"], *f.fitted()), lambda f: f.emulated, more=("emulation.npz",)),
     Stage("sensitivity", 4, lambda f: (f["surrogate"], f.raw.table("sensitivity")),
           lambda f: f.asks_sensitivity(), for_next=False),
