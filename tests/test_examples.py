@@ -314,7 +314,7 @@ def test_a_ground_motion(tmp_path):
 @pytest.mark.example
 @pytest.mark.slow  # 13 s
 def test_the_fragility_of_a_rocking_block_is_that_of_brute_force(tmp_path):
-    folder = copied("14_rocking", tmp_path)
+    folder = copied("15_rocking", tmp_path)
     text = (folder / "study.toml").read_text()
     subprocess.run([*TAMIS, "run", "study.toml", "-j", "1"], cwd=folder, check=True, capture_output=True)
     found = load_records(folder / "results" / "study" / "fragility.npz", FragilityRecord)[0]
@@ -336,9 +336,9 @@ def test_the_fragility_of_a_rocking_block_is_that_of_brute_force(tmp_path):
 
 @pytest.mark.example
 def test_a_coarse_fragility_of_a_rocking_block(tmp_path):
-    folder = copied("14_rocking", tmp_path)
+    folder = copied("15_rocking", tmp_path)
     text = (folder / "study.toml").read_text()
-    text = text.replace("draws = 40", "draws = 6").replace("h = 4e-3", "h = 1e-2")
+    text = text.replace("draws = 40", "draws = 10").replace("h = 4e-3", "h = 1e-2")
     (folder / "study.toml").write_text(text)
     said = subprocess.run(
         [*TAMIS, "run", "study.toml", "-j", "0"], cwd=folder, check=True, capture_output=True
