@@ -28,12 +28,15 @@ from scipy.sparse import csr_matrix  # noqa: E402
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
-from tests.sim.contact.problems import residuals  # noqa: E402
+from tests.sim.contact.problems import residuals, stubborn_pile  # noqa: E402
 
 from tamis.sim.common.shapes import Box, Convex  # noqa: E402
 from tamis.sim.contact.assembled.solve import assemble, solve_problem, solve_scaled  # noqa: E402
-from tamis.sim.nscd import cases, drive, kernels, layout  # noqa: E402
+from tamis.sim.contact.solve import provide  # noqa: E402
+from tamis.sim.nscd import drive, kernels, layout  # noqa: E402
 from tamis.sim.nscd.scene import Scene  # noqa: E402
+from tamis.sim.nscd.scenes import rockfall  # noqa: E402
+from tamis.sim.nscd.scenes.grains import pour  # noqa: E402
 
 PROBLEMS = ROOT / "tests" / "data" / "contact"
 STEP = 1e-3
@@ -41,6 +44,7 @@ WHOLE, FIRST = 2.0, 0.2  # s of the wall; only the first for Siconos
 WATCHED, INSTANT = "r1_b4", 0.1  # a struck block, and when it is looked at
 TOLERANCE = 1e-6
 ROUNDS, REPEATS = 3, 5
+PILES = 40
 GRAINS = (200, 600, 2000)
 MANY = (20_000,)
 POUR_TOLERANCE, RUN_IN_TOLERANCE = 1e-4, 1e-3
@@ -100,7 +104,7 @@ def described(scene: Scene) -> str:
 def tamis_wall(duration: float) -> dict[str, Any]:
     """Return CPU ms a step, contacts a step, the largest residual, and how far the watched block went along y."""
     start = time.process_time()
-    history = drive.run(cases.Wall().scene(), duration, h=STEP, tol=TOLERANCE)
+    history = drive.run(rockfall.Wall().scene(), duration, h=STEP, tol=TOLERANCE)
     seconds = time.process_time() - start
     path, solver = history.path(WATCHED)[:, 1], history.solver
     return {
@@ -114,7 +118,7 @@ def tamis_wall(duration: float) -> dict[str, Any]:
 
 def struck_wall(mujoco: str | None, siconos: str | None) -> None:
     """Print the cost of the wall, each peer beside tamis over the same time."""
-    scene = described(cases.Wall().scene())
+    scene = described(rockfall.Wall().scene())
     tamis_wall(INSTANT)  # compiles
     print(
         f"The dry wall (43 bodies) struck at 20 m/s, h = {1e3 * STEP:g} ms; the least of {ROUNDS} runs taken in turn, "
@@ -206,11 +210,27 @@ def published(siconos: str | None) -> None:
         )
 
 
+def stubborn() -> None:
+    """Print how many random piles with much friction and masses far apart are solved, and what they cost."""
+    times, left = [], []
+    for seed in range(PILES):
+        problem = assemble(*stubborn_pile(seed))
+        start = time.process_time()
+        left.append(solve_scaled(problem, TOLERANCE).residual)
+        times.append(1e3 * (time.process_time() - start))
+    unsolved = sorted(f"{e:.1g}" for e in left if not e <= TOLERANCE)
+    print(
+        f"\nRandom piles of 80 to 200 bodies, friction 0.7 to 1.5, masses 1e3 to 1e4 apart: {PILES - len(unsolved)} of "
+        f"{PILES} solved to {TOLERANCE:g}, in {np.median(times):.3g} ms in the median. Residuals of the others: "
+        f"{', '.join(unsolved) or 'none'}."
+    )
+
+
 class Pile:
     """Grains on the way into their box, stepped with tolerances that change."""
 
     def __init__(self, grains: int) -> None:
-        self.model, state, _ = layout.lay_out(cases.pour(grains=grains), STEP, 1)
+        self.model, state, _ = layout.lay_out(pour(grains=grains), STEP, 1)
         self.size = drive.smallest(self.model)
         self.room = layout.room(self.model, 16 * grains, 16 * grains)
         self.state = layout.grown(state, 16 * grains)
@@ -229,11 +249,13 @@ class Pile:
         step, near, touch = 0, drive.MARGIN * self.size, drive.TOUCH * self.size
         while step < steps:
             status, step, need = kernels.advance(
-                self.model, self.state, self.room, kept, h, 0.5, tol, near, touch, step, steps
+                self.model, self.state, self.room, kept, h, 0.5, tol, near, touch, 0.0, steps + 1, step, steps
             )
             if status in (kernels.MORE_PAIRS, kernels.MORE_CONTACTS):
                 self.room = layout.room(self.model, 2 * need, 2 * need)
                 self.state = layout.grown(self.state, 2 * need)
+            elif status == kernels.MORE_METHODS:
+                provide(need, self.room.solver.methods)
             elif status == kernels.NOT_FINITE:
                 raise RuntimeError("the grains' motion is no longer finite")
         return kept.steps
@@ -245,7 +267,7 @@ def measured(pile: Pile) -> tuple[float, float, float, int, int, float]:
     start, seconds = time.process_time(), 0.0
     while len(taken) < MEASURED and seconds < ENOUGH:
         step = pile.advance(1, STEP, POUR_TOLERANCE)
-        taken.append((step.active[0], step.iterations[0], step.status[0] == 0, step.residual[0]))
+        taken.append((step.active[0], step.report[0, :4].sum(), step.status[0] == 0, step.residual[0]))
         seconds = time.process_time() - start
     contacts, iterations, solved, residual = np.array(taken).T
     n = len(taken)
@@ -328,6 +350,28 @@ def poured(sizes: tuple[int, ...], plot: Path | None = None) -> None:
         draw(rows, exponent, plot)
 
 
+def articulated() -> None:
+    """Print the cost of a step of the wall of blocks on bars, struck at two speeds."""
+    drive.run(rockfall.ArticulatedWall().scene(), 2 * STEP, h=STEP)  # compiles
+    print(
+        f"\nThe articulated wall (144 bodies), 1 s, h = {1e3 * STEP:g} ms, residual {TOLERANCE:g}; one run each.\n"
+    )
+    print("| m/s | holes | CPU ms a step | contacts | steps unsolved | closure of the books | top moved, m |")
+    print("|---|---|---|---|---|---|---|")
+    for speed in (20.0, 28.0):
+        for holes in ("rings", "bores"):
+            scene = rockfall.ArticulatedWall(speed=speed, holes=holes).scene()
+            start = time.process_time()
+            history = drive.run(scene, 1.0, h=STEP, tol=TOLERANCE, record=0.01)
+            ms, solver = 1e3 * (time.process_time() - start) / round(1.0 / STEP), history.solver
+            top = history.path("r3_05")[:, 0]
+            print(
+                f"| {speed:g} | {holes} | {ms:.1f} | {solver.contacts.mean():.0f} | {(~solver.converged).sum()} "
+                f"| {history.ledger.closure:.1g} | {top[-1] - top[0]:.2f} |",
+                flush=True,
+            )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -344,7 +388,9 @@ def main() -> None:
     if mujoco is None:
         print("MuJoCo: skipped, not imported by the interpreter of --peers.\n")
     struck_wall(mujoco, siconos)
+    articulated()
     published(siconos)
+    stubborn()
     poured(GRAINS + (MANY if options.large else ()), options.plot)
 
 

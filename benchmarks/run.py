@@ -42,6 +42,7 @@ def main() -> int:
         ("samplers.py", []),
         ("trajectories.py", []),
         ("contact.py", ["--large", *peers]),
+        ("motions.py", peers),
     )
     for script, arguments in scripts:
         title = (ast.get_docstring(ast.parse((HERE / script).read_text())) or "").split("\n")[0].rstrip(".")

@@ -15,7 +15,18 @@ SRC = Path(__file__).parent.parent / "src" / "tamis"
 MODULES = sorted(SRC.rglob("*.py"))
 
 ROWS = [  # each may import the rows above it
-    {"types", "errors", "quantities", "files", "sources", "families", "jit", "blas", "_version"},
+    {
+        "types",
+        "errors",
+        "quantities",
+        "files",
+        "sources",
+        "families",
+        "jit",
+        "blas",
+        "response",
+        "_version",
+    },
     {
         "replays",
         "interfaces",
@@ -23,9 +34,11 @@ ROWS = [  # each may import the rows above it
         "contract",
         "experiment",
         "sheets",
+        "signals",
         "observables",
         "noise",
         "gaussians",
+        "probit",
         "space",
         "design",
         "marginals",
@@ -42,6 +55,7 @@ WITHIN_ROW = {
     ("sources", "errors"),
     ("families", "sources"),
     ("jit", "families"),
+    ("response", "jit"),
     ("simulation", "replays"),
     ("simulation", "interfaces"),
     ("contract", "simulation"),
@@ -49,6 +63,7 @@ WITHIN_ROW = {
     ("contract", "replays"),
     ("interfaces", "replays"),
     ("experiment", "observables"),
+    ("observables", "signals"),
     ("experiment", "noise"),
     ("noise", "gaussians"),
     ("space", "marginals"),
@@ -136,9 +151,11 @@ def test_simulators_know_no_statistics_and_no_other_family(path: Path) -> None:
         "tamis.replays",
         "tamis.types",
         "tamis.errors",
+        "tamis.files",
         "tamis.jit",
-        "tamis.files",  # a checkpoint is written whole or not at all
-        "tamis.families",  # and is of no use to other code than that which wrote it
+        "tamis.sheets",
+        "tamis.signals",
+        "tamis.families",  # a checkpoint is of no use to other code than that which wrote it
     }
     for name, _ in imports(path):
         if name.startswith("tamis"):
@@ -298,6 +315,21 @@ def test_components_of_a_graph() -> None:
 
 def test_imports_go_round_in_no_circle_of_more_than_three() -> None:
     assert [sorted(circle) for circle in components(import_graph()) if len(circle) > 3] == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(SRC)))
+def test_names_are_imported_from_where_they_stand(path: Path) -> None:
+    """The lists of names in ``__init__`` are for users: the code behind a module of tamis is found without them."""
+    if path.name == "__init__.py":
+        return
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("tamis.sim"):
+            folder = SRC.parent.joinpath(*str(node.module).split("."))
+            for alias in node.names if folder.is_dir() else ():
+                module = (folder / alias.name).with_suffix("")
+                assert module.with_suffix(".py").is_file() or module.is_dir(), (
+                    f"{path.name} imports {alias.name}"
+                )
 
 
 def test_only_jit_calls_the_compiler() -> None:

@@ -21,8 +21,10 @@ import pytest
 import tamis
 from tamis.cli.main import _parser
 from tamis.study.api import Study
+from tamis.study.events import noted
 from tamis.study.reader import read
 from tamis.study.schema import validate
+from tamis.types import silent
 from tests.pages import PAGES, ROOT, Block, ball, blocks, run_python
 
 ELSEWHERE = {"docs/how-to/contact.md"}  # tests/sim/nscd/test_contact_page.py
@@ -50,6 +52,11 @@ def _a_store(folder: Path) -> dict[str, Any]:
     return {}
 
 
+def _events(folder: Path) -> dict[str, Any]:
+    with noted(folder / "results" / "study", silent):
+        return {}
+
+
 def _typing(folder: Path) -> dict[str, Any]:
     """The words of a page of signatures, which only have to be Python."""
     import collections.abc
@@ -69,6 +76,7 @@ KNOWN: Mapping[str, Callable[[Path], dict[str, Any]]] = {
     "docs/design.md": _typing,
     "docs/how-to/surrogates.md": _a_campaign,
     "docs/how-to/run-store.md": _a_store,
+    "docs/reference/study-file.md": _events,
 }
 
 

@@ -11,14 +11,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
 
 import tamis
 from tamis import Study
-from tamis.results.records import Candidate, load_records
+from tamis.analysis.fragility import FragilityRecord
+from tamis.results.records import Candidate, Panel, load_records
 from tamis.study.context import emulated, load_surrogate
 from tamis.study.parts import parts
 from tamis.study.stages.surrogate import calibrated
 from tests.shelf import spots
+from tests.sim.nscd.housner import overturned
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 TAMIS = [sys.executable, "-m", "tamis"]
@@ -51,7 +54,7 @@ def check(folder, expected, wider=1.0):
 
 
 @pytest.mark.example
-@pytest.mark.slow  # the newcomer's walk runs the same files and holds them to the same figures
+@pytest.mark.slow  # the newcomer's walk runs the same files with a quarter of the samples
 def test_ball(tmp_path):
     folder = copied("01_ball", tmp_path)
     subprocess.run([*TAMIS, "run", "study.toml"], cwd=folder, check=True, capture_output=True)
@@ -179,6 +182,82 @@ def test_suspension_from_its_log_likelihood(tmp_path):
     check(folder, tomllib.loads((folder / "expected.toml").read_text()))
 
 
+def rebound(radius, height, young, poisson, density, gamma, alpha):
+    """Height of the first rebound off a flat plate, by SciPy's integrator instead of our kernels."""
+    mass = density * 4 / 3 * np.pi * radius**3
+    stiffness = 4 / 3 * young / (2 * (1 - poisson**2)) * np.sqrt(radius)
+
+    def force(x, v):
+        return stiffness * max(x, 0.0) ** 1.5 + gamma * max(x, 0.0) ** alpha * v
+
+    def leaves(t, y):
+        return force(*y) if t > 0 else 1.0
+
+    leaves.terminal, leaves.direction = True, -1
+    speed = np.sqrt(2 * 9.81 * height)
+    found = solve_ivp(
+        lambda t, y: (y[1], -force(*y) / mass),
+        (0, 1),
+        (1e-12, speed),
+        events=leaves,
+        rtol=1e-8,
+        max_step=1e-6,
+    )
+    return height * (found.y[1, -1] / speed) ** 2
+
+
+@pytest.mark.example
+@pytest.mark.slow
+def test_a_ball_of_another_size_from_posteriors_of_steel(tmp_path):
+    steel, folder = (copied(name, tmp_path) for name in ("10_steel_contact", "13_bounce"))
+    done = subprocess.run(
+        [*TAMIS, "run", "study.toml", "-j", "1"], cwd=folder, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "draws of posteriors" in done.stdout and "were propagated through 3 predictions" in done.stdout
+    found = tamis.load_results(folder / "results/study")
+    exact = tomllib.loads((steel / "expected.toml").read_text())
+    odds = np.exp([exact[s.name]["log_evidence"]["value"] - 17 for s in found.sources])
+    # evidences of 8192 samples are known to 0.004 each
+    assert np.allclose([s.weight for s in found.sources], odds / odds.sum(), atol=0.005)
+    heights, duration, distance = found.panels
+    for source, top in zip(found.sources, heights.best[:, 0], strict=True):
+        best = dict(zip(source.names, source.best, strict=True))
+        alpha = best.get("alpha", {"m1": 0.25, "m2": 0.5}.get(source.name))
+        ours = rebound(0.01, 0.5, 2.1e11, 0.3, 7668.0, best["gamma"], alpha)
+        # the plate is tilted by 0.02 at each spot: the square of that goes sideways, some of it by friction
+        assert top == pytest.approx(ours, rel=0.005), source.name
+    # what the plate is like decides how far the ball goes, not how high it rises
+    assert distance.shares[2, 0] > 0.8 - 3 * distance.share_error[2, 0]
+    assert heights.shares[2].max() < 0.05 and duration.shares[2, 0] < 0.1
+    assert 0.02 < duration.shares[1, 0] < 0.2  # the laws differ for a ball that none of the data has seen
+    assert set(found.study.space.names) == {"mu", "gamma", "alpha", "k_t"}
+
+
+@pytest.mark.example
+@pytest.mark.slow
+def test_a_coarse_and_a_fine_time_step(tmp_path):
+    folder = copied("14_two_steps", tmp_path)
+    done = subprocess.run(
+        [*TAMIS, "run", "study.toml", "-j", "1"], cwd=folder, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    found = tamis.load_results(folder / "results/study")
+    tilt, impact = found.emulations
+    assert tilt.used == 1 and 1 - tilt.joint < 0.25 * (1 - tilt.alone)  # half the error, at least
+    assert impact.used == 0 and impact.alone > 0.999  # what the expensive runs know, they know alone
+    # held-out expensive runs of the fine step: the surrogate against the simulator
+    study, model = Study.load(folder / "study.toml"), load_surrogate(Study.load(folder / "study.toml"))
+    u = np.random.default_rng(3).random((60, 2))
+    x = study.model_space.from_unit(u)
+    test = study.series[0].experiments[0]
+    truth = np.array([test.numbers(study.simulator.run(study.query(test).inputs(row), folder)) for row in x])
+    error = np.sqrt(np.mean((model.predict(u).mean[:, :30] - truth) ** 2))
+    assert error < np.sqrt(2 * (1 - tilt.joint)) * truth.std()  # as told, within what 60 runs can tell
+    low, high = np.quantile(found.posterior.flat, (0.05, 0.95), axis=0)
+    assert np.all((low < [0.5, 2.0]) & (high > [0.5, 2.0]))  # the block of the numerical experiment
+
+
 @pytest.mark.example
 @pytest.mark.parametrize("share", [0.25, pytest.param(1.0, marks=pytest.mark.slow)])
 def test_steel_contact(tmp_path, share):
@@ -213,3 +292,56 @@ def test_steel_contact(tmp_path, share):
     assert ranked[0].narrowing[k_t] == max(ranked[0].narrowing) > 0.4
     report = (folder / "results/compare-m1-m2-m3/report.html").read_text()
     assert "15.46" in report and "22.41" in report  # the published evidences stand beside ours
+
+
+@pytest.mark.example
+@pytest.mark.slow
+def test_a_ground_motion(tmp_path):
+    """Its parameters are those identified otherwise, and the spectrum predicted holds that of the record."""
+    folder = copied("40_motions", tmp_path)
+    subprocess.run([*TAMIS, "run", "study.toml"], cwd=folder, check=True, capture_output=True)
+    check(folder, tomllib.loads((folder / "expected.toml").read_text()))
+    panels = {p.label: p for p in load_records(folder / "results" / "study" / "prediction.npz", Panel)}
+    spectrum = panels["pseudo-acceleration"]
+    low, high = spectrum.model_band
+    y = spectrum.overlay[:, 1]
+    # neighbouring periods go together: some five are independent, of which a 90 % band misses two in 1 of 12 cases
+    assert np.mean((y > low) & (y < high)) > 0.6
+    q = panels["modulating function"]
+    assert q.mean.argmax() == pytest.approx(12, abs=5) and panels["acceleration"].overlay.shape == (1001, 3)
+
+
+@pytest.mark.example
+@pytest.mark.slow  # 13 s
+def test_the_fragility_of_a_rocking_block_is_that_of_brute_force(tmp_path):
+    folder = copied("14_rocking", tmp_path)
+    text = (folder / "study.toml").read_text()
+    subprocess.run([*TAMIS, "run", "study.toml", "-j", "1"], cwd=folder, check=True, capture_output=True)
+    found = load_records(folder / "results" / "study" / "fragility.npz", FragilityRecord)[0]
+    law = tomllib.loads(text)["parameters"]["period"]
+    period = tamis.truncnormal(*(law[key] for key in ("mean", "sd", "low", "high")))
+    rng = np.random.default_rng(7)
+    # 2000 blocks by Housner's equation, 250 at each of eight levels
+    pulse = np.repeat(found.seen[:, 0], 250)
+    fallen = (
+        overturned(pulse, period.ppf(rng.random(2000)), duration=3.0, h=1e-3).reshape(8, 250).mean(axis=1)
+    )
+    error = np.sqrt(np.maximum(fallen * (1 - fallen), 0.01) * (1 / 40 + 1 / 250))
+    assert (np.abs(found.seen[:, 1] - fallen) < 3 * error).all()  # once in 50 one of eight is farther
+    assert (
+        found.misfit < 0.05
+    )  # longer pulses overturn where shorter ones do not however strong: not lognormal
+    assert found.median == pytest.approx(4.6, abs=0.4)
+
+
+@pytest.mark.example
+def test_a_coarse_fragility_of_a_rocking_block(tmp_path):
+    folder = copied("14_rocking", tmp_path)
+    text = (folder / "study.toml").read_text()
+    text = text.replace("draws = 40", "draws = 6").replace("h = 4e-3", "h = 1e-2")
+    (folder / "study.toml").write_text(text)
+    said = subprocess.run(
+        [*TAMIS, "run", "study.toml", "-j", "0"], cwd=folder, check=True, capture_output=True
+    )
+    assert b"fragility of pulse, overturned above 0.5: median" in said.stdout
+    assert (folder / "results" / "study" / "tables" / "fragility.csv").is_file()

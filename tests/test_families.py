@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -45,8 +46,11 @@ def asked(copy: Path, code: str = ASK) -> list[str]:
     ).stdout.splitlines()
 
 
+unchanged = lru_cache(asked)  # every test leaves the copy as it found it
+
+
 def changed(copy: Path, file: str, edit: str, code: str = ASK) -> set[int]:
-    before, path = asked(copy, code), copy / "tamis" / file
+    before, path = unchanged(copy, code), copy / "tamis" / file
     kept = path.read_text()
     path.write_text(kept + edit if edit[:1] != "^" else edit[1:] + kept)
     after = asked(copy, code)
@@ -68,6 +72,8 @@ def changed(copy: Path, file: str, edit: str, code: str = ASK) -> set[int]:
         ("sim/contact/assembled/mixing.py", "\nX = 1\n", set()),  # which no simulator loads
         ("surrogates/kernels.py", "\nX = 1\n", CHAOS),
         ("__init__.py", "\nX = 1\n", set()),
+        ("sim/nscd/__init__.py", "\nX = 1\n", set()),  # names for users, from where each stands
+        ("sim/nscd/scene.py", "\nX = 1\n", {1}),
         ("jit.py", "\nX = 1\n", set()),  # which tamis.jit adds itself
     ],
 )
@@ -95,6 +101,38 @@ def test_a_comment_recompiles_nothing_and_a_changed_line_does(copy):
     assert asked(copy, COMPILE) == ["0 1"]
     path.write_text(text)
     assert asked(copy, COMPILE) == ["1 0"]
+
+
+EDITED = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+part = Path(sys.argv[1]) / "part.py"
+import part as loaded
+if len(sys.argv) > 2:
+    part.write_text(part.read_text().replace("x + 1.0", "x + 2.0"))
+from whole import answer
+print(answer(0.0), len(answer.stats.cache_misses))
+"""
+
+
+def test_code_edited_in_a_running_session_is_not_kept_as_what_it_was_edited_to(tmp_path):
+    head = "from tamis.jit import inner, kernel\n"
+    (tmp_path / "part.py").write_text(f"{head}\n@inner\ndef add(x):\n    return x + 1.0\n")
+    (tmp_path / "whole.py").write_text(
+        f"{head}from part import add\n\n@kernel\ndef answer(x):\n    return add(x)\n"
+    )
+
+    def said(*more: str) -> list[str]:
+        environment = os.environ | {"TAMIS_CACHE": str(tmp_path / "cache"), "PYTHONDONTWRITEBYTECODE": "1"}
+        command = [sys.executable, "-c", EDITED, str(tmp_path), *more]
+        return subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=True
+        ).stdout.split()
+
+    assert said("edit") == ["1.0", "1"]  # what was loaded
+    assert said() == ["2.0", "1"]  # compiled from what is there now
+    assert said() == ["2.0", "0"]  # and kept
 
 
 def test_the_same_code_in_another_folder_is_not_compiled_again(copy, tmp_path):

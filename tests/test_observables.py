@@ -72,3 +72,31 @@ def test_a_function_of_the_users_own(tmp_path):
     assert span.many({"z": np.array([[1.0, 4.0], [0.0, 0.5]])}).tolist() == [[3.0], [0.5]]
     with pytest.raises(tamis.StudyError, match='no function "spam"; did you mean "span"'):
         load_custom("observe.py:spam", tmp_path, ("z",))
+
+
+def test_intensity_measures_and_response_spectra_are_those_of_the_signals():
+    from tamis import signals
+    from tamis.observables import MEASURES
+
+    assert MEASURES.keys() == signals.MEASURES.keys()
+    t = 0.01 * np.arange(1001)
+    a = np.random.default_rng(3).standard_normal((3, 1001))
+    runs = {"t": np.array([t, 2 * t, t]), "a": a}
+    for how in MEASURES:
+        many = tamis.measure("a", how).many(runs)
+        assert many[:, 0] == pytest.approx(
+            [float(signals.MEASURES[how](row, dt)) for row, dt in zip(a, (0.01, 0.02, 0.01), strict=True)]
+        )
+    spectrum = tamis.response_spectrum("a", [0.1, 1.0], damping=0.02)
+    assert spectrum.many(runs)[1] == pytest.approx(signals.response_spectrum(a[1], 0.02, [0.1, 1.0], 0.02))
+    assert spectrum.axis == "period [s]" and spectrum.needs == ("a", "t")
+    uneven = {"t": np.append(t[:-1], 20.0), "a": a[0]}
+    for observable in (spectrum, tamis.measure("a", "arias")):
+        with pytest.raises(tamis.SimulationError, match="constant step of t"):
+            observable(uneven)
+    with pytest.raises(tamis.StudyError, match='no intensity measure "aria"; did you mean "arias"'):
+        tamis.measure("a", "aria")
+    with pytest.raises(tamis.StudyError, match=r"periods .* must be positive, found 0 s"):
+        tamis.response_spectrum("a", [0.0, 1.0])
+    with pytest.raises(tamis.StudyError, match="damping"):
+        tamis.response_spectrum("a", [1.0], damping=1.0)

@@ -1,4 +1,4 @@
-"""Replays: what may be shown, the third door of a simulator, and `tamis sim --storyboard`."""
+"""Replays: what may be shown, the third interface of a simulator, and `tamis sim --storyboard`."""
 
 import textwrap
 import time

@@ -1,4 +1,4 @@
-"""Functions as simulators: ports, checks, both doors, names."""
+"""Functions as simulators: ports, checks, both interfaces, names."""
 
 import pickle
 import textwrap

@@ -75,6 +75,13 @@ def test_a_scene_of_ones_own_depends_on_the_kernels_it_uses(tmp_path: Path) -> N
     assert {Path(name).name for name in sources(model)} >= {"model.py", "drive.py", "kernels.py", "scene.py"}
 
 
+def test_names_that_tamis_gathers_for_users_lead_to_the_code_behind_them(tmp_path: Path) -> None:
+    model = tmp_path / "model.py"
+    model.write_text("from tamis.sim.nscd import Body, Scene, run\n")
+    behind = {Path(name).name for name in sources(model)}
+    assert {"kernels.py", "scene.py", "drive.py", "solve.py", "collide.py"} <= behind
+
+
 def test_edited_code_behind_a_relative_import_is_run_again(tmp_path: Path) -> None:
     (tmp_path / "pkg").mkdir()
     (tmp_path / "pkg/__init__.py").touch()

@@ -34,7 +34,7 @@ def root(tmp_path) -> Path:
         for i in range(6):
             if i == 4:
                 store._tail.sync()
-                store._tail.begin()
+                store._tail.new_segment()
             store.add(make(i), {"z": Z * i})
     return tmp_path / "runs"
 

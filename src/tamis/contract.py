@@ -2,8 +2,8 @@
 
 What the rest of tamis relies on is asked here at a few points: a run is known by its inputs and stored once, so the
 same inputs must give the same bytes, in whatever order and company runs are made; workers import it anew; and where a
-simulator runs batches, whoever asks for one must get what runs give. A failure has to be told as such, and neither a
-failure nor a replay may change what the next run gives.
+simulator runs batches, whoever asks for one must get what runs give. A failure has to be reported as such, and neither
+a failure nor a replay may change what the next run gives.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def check_simulator(
 
     Declared outputs present and finite; same inputs same bytes, whatever ran before (``others``, or the same again, a
     failure, a replay), in whatever folder, and whatever the state of the global random generators; unknown input
-    refused; an input outside its bounds, or where the physics fails (``failing``), told by `SimulationError`;
+    refused; an input outside its bounds, or where the physics fails (``failing``), reported by `SimulationError`;
     picklable; a batch, if it runs any, equal to the runs it stands for; a replay, if it offers one, is one.
     """
     here: Inputs = inputs or {}
@@ -63,8 +63,8 @@ def check_simulator(
             _check_replay(shown, simulator.name, here)
         with chdir(scratch):
             copy = pickle.loads(pickle.dumps(simulator))
-            elsewhere = copy.run(here, Path(scratch))
-        _same(simulator, first, elsewhere, "two folders", "it reads or writes beside its working folder")
+            in_copy = copy.run(here, Path(scratch))
+        _same(simulator, first, in_copy, "two folders", "it reads or writes beside its working folder")
         try:
             simulator.run({**here, "no_such_input": 1.0}, Path(scratch))
         except StudyError:

@@ -41,7 +41,7 @@ class TamisWarning(UserWarning):
     """Something the user should worry about; collected during a study and printed in the report."""
 
 
-def told(error: BaseException | str) -> str:
+def error_text(error: BaseException | str) -> str:
     """Return the text of an error, also of one that cannot say it."""
     try:
         return str(error)

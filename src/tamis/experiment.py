@@ -101,5 +101,5 @@ def imposed(
 
 
 def draws_seed(inputs: Iterable[str], *given: Iterable[str]) -> bool:
-    """Say whether a seed is to be drawn: a simulator with these inputs has one, and nothing gives its value."""
+    """Return whether a seed is to be drawn: a simulator with these inputs has one, and nothing gives its value."""
     return "seed" in inputs and not any("seed" in names for names in given)

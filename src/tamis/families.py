@@ -75,13 +75,22 @@ def code_hash(path: Path) -> str:
 
 def code_files(path: Path) -> dict[str, str]:
     """Return the files behind a file, itself included, each with a hash of its code."""
-    found = reached(path, _said)
-    found.pop(_PACKAGE / "__init__.py", None)  # names for users, not code of a family
-    _remember()
     return {
         file.relative_to(_PACKAGE).as_posix() if file.is_relative_to(_PACKAGE) else str(file): said
-        for file, said in sorted(found.items())
+        for file, said in closure(path).items()
     }
+
+
+def closure(path: Path) -> dict[Path, str]:
+    """Return the paths of a file and of all it imports, each with a hash of its code."""
+    found = reached(path, _code_and_imports)
+    _remember()
+    return dict(sorted(found.items()))
+
+
+def own_code(file: Path) -> str:
+    """Hash the code of one file, without what it imports; empty if there is no such file."""
+    return _code_and_imports(file, file.read_bytes())[0] if file.is_file() else ""
 
 
 def cache_folder() -> Path:
@@ -122,7 +131,7 @@ def _fields(module: ast.Module, case: str) -> set[str] | None:
     return None
 
 
-def _said(file: Path, content: bytes) -> tuple[str, Imported]:
+def _code_and_imports(file: Path, content: bytes) -> tuple[str, Imported]:
     """Return the hash of a file's code and what it imports, remembered if it was ever read before."""
     key = hashlib.sha256(content).hexdigest()
     if key not in _memory():

@@ -1,7 +1,7 @@
 """Writing that is never half done: a temporary neighbour, then a rename; and nothing counts before it is synced.
 
 What a process wrote survives its kill, because the system has it; a power cut takes what the system has not yet
-written. So whatever is told as done was synced before: the file, then the folder that names it. All that
+written. So whatever is reported as done was synced before: the file, then the folder that names it. All that
 the run store and the results write to disk goes through the few functions here (SQLite syncs its own), so that a test
 can cut the power at any of them.
 """

@@ -7,12 +7,15 @@ exponentially, by a filter along the abscissa; a full covariance by one factor f
 to its diagonal has the same shape everywhere. Only several coloured errors at once, or a full covariance beside
 a variance of another shape at each point, take one m by m factor a point. A covariance that is the same at all points,
 whatever it is made of, is factorised once.
+
+Errors that several observations share run along modes across all of them. The noise of each observation is divided out
+by itself, the way that suits it, and what is left stands side by side: the problem of k unknowns is one for all.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,14 +46,14 @@ class Spread:
     def of(self, part: slice | Mask) -> Spread:
         """Return the covariance at some of the points."""
 
-        def some(each: Array) -> Array:
+        def selected(each: Array) -> Array:
             return np.broadcast_to(each, (len(self.white), 1))[part]
 
         return Spread(
             self.white[part],
             self.at,
-            tuple((some(variance), some(length)) for variance, length in self.colours),
-            tuple((matrix, some(factor)) for matrix, factor in self.matrices),
+            tuple((selected(variance), selected(length)) for variance, length in self.colours),
+            tuple((matrix, selected(factor)) for matrix, factor in self.matrices),
             self.modes,
             self.weight[part],
         )
@@ -100,6 +103,72 @@ def log_density(residual: Array, spread: Spread) -> Array:
                 logdet = logdet + more
         answer[part] = -0.5 * (square + logdet[:, None] + m * math.log(2 * math.pi))
     return answer.reshape(n)
+
+
+@dataclass(frozen=True)
+class Witness:
+    """One observation beside others that share errors with it."""
+
+    residual: Array  # (n, m)
+    spread: Spread  # of the errors that are its own
+    common: Array  # (n, f, m), modes of those that are shared
+    rest: Array  # (n,), log density of what the shared errors have no part in
+
+
+def joint_log_density(witnesses: Sequence[Witness]) -> Array:
+    """Return the log density of several observations, (n,), along modes that run across them; -inf where none.
+
+    The same f standard normal numbers stand behind the common modes of all.
+    """
+    answer = np.sum([witness.rest for witness in witnesses], axis=0)
+    for part, stack, logdet in _side_by_side(witnesses):
+        with np.errstate(all="ignore"):
+            square, more = _ridge(stack, stack.shape[1] - 1)
+        answer[part] -= 0.5 * (square[:, 0] + logdet + more + stack.shape[2] * math.log(2 * math.pi))
+    good = np.all([witness.spread.valid() for witness in witnesses], axis=0) & ~np.isnan(answer)
+    return np.where(good, answer, -np.inf)
+
+
+def common_given(witnesses: Sequence[Witness]) -> tuple[Array, Array]:
+    """Return means (n, f) and roots (n, f, f) of the covariance of the numbers behind common modes, given the data."""
+    n, f, _ = witnesses[0].common.shape
+    mean, root = np.empty((n, f)), np.empty((n, f, f))
+    for part, stack, _ in _side_by_side(witnesses):
+        modes = stack[:, :-1]
+        covariance = np.linalg.inv(modes @ modes.swapaxes(1, 2) + np.eye(modes.shape[1]))
+        mean[part] = (covariance @ (modes @ stack[:, -1, :, None]))[:, -f:, 0]
+        root[part] = np.linalg.cholesky(covariance[:, -f:, -f:])
+    return mean, root
+
+
+def _side_by_side(witnesses: Sequence[Witness]) -> Iterator[tuple[slice, Array, Array]]:
+    """Divide the noise out of each observation, some points at a time.
+
+    Yields the points, the rows (n, k + f + 1, m): modes of each observation of its own, common ones, the residual; and
+    the log of the noise's determinant.
+    """
+    n, f, _ = witnesses[0].common.shape
+    sizes = [witness.residual.shape[1] for witness in witnesses]
+    ways = [_whitener(witness.spread) for witness in witnesses]
+    # without a way to divide out the noise alone, an observation's own modes go with it
+    own = [len(witness.spread.modes) if way else 0 for witness, way in zip(witnesses, ways, strict=True)]
+    edges, starts, k = np.cumsum([0, *sizes]), np.cumsum([0, *own]), sum(own)
+    dense = sum(m * m for m, way in zip(sizes, ways, strict=True) if way is None)
+    rows = max(1, _CHUNK // (edges[-1] * (k + f + 1) + dense))
+    for start in range(0, n, rows):
+        part = slice(start, min(start + rows, n))
+        stack = np.zeros((part.stop - start, k + f + 1, edges[-1]))
+        logdet = np.zeros(len(stack))
+        for i, (witness, way) in enumerate(zip(witnesses, ways, strict=True)):
+            spread = witness.spread
+            modes = spread.modes[: own[i]] * np.sqrt(spread.weight[part, : own[i]])[:, :, None]
+            white = np.concatenate([modes, witness.common[part], witness.residual[part, None]], axis=1)
+            with np.errstate(all="ignore"):
+                logdet += way(white, part) if way else _factorised(white, spread.of(part))
+            columns = slice(edges[i], edges[i + 1])
+            stack[:, starts[i] : starts[i + 1], columns] = white[:, : own[i]]
+            stack[:, k:, columns] = white[:, own[i] :]
+        yield part, stack, logdet
 
 
 def _whitener(spread: Spread) -> Whitener | None:
@@ -184,13 +253,18 @@ def replicated(y: Array, mean: Array, density: Density) -> Array:
 
     ``density(residual, share, own)`` is log N(0, share S + own K); the formula is at the head of `tamis.noise`.
     """
+    total = density(y.mean(axis=0) - mean, 1 / len(y), 1.0)
+    total = between(y, mean, density, total)
+    return np.where(np.isnan(total), -np.inf, total)
+
+
+def between(y: Array, mean: Array, density: Density, total: Array) -> Array:
+    """Add to a log density what differences between r replicates tell, which errors common to them have no part in."""
     r, m = y.shape
-    total = density(y.mean(axis=0) - mean, 1 / r, 1.0)
     for i in range(1, r):  # orthonormal contrasts between replicates: independent of their mean, covariance S
         contrast = (y[:i].sum(axis=0) - i * y[i]) / math.sqrt(i * (i + 1))
         total = total + density(np.broadcast_to(contrast, mean.shape), 1.0, 0.0)
-    total = total - 0.5 * m * math.log(r)
-    return np.where(np.isnan(total), -np.inf, total)
+    return np.asarray(total - 0.5 * m * math.log(r))
 
 
 def _divide(stack: Array, variance: Array) -> Array:
@@ -255,7 +329,14 @@ def _ridge(stack: Array, k: int) -> tuple[Array, Array]:
 
 def _dense(residual: Array, spread: Spread) -> tuple[Array, Array]:
     """Return the squares (n, q) and the log determinants (n,) of residuals (n, q, m), with full matrices."""
-    m = residual.shape[2]
+    white = residual.copy()
+    logdet = _factorised(white, spread)
+    return np.sum(white**2, axis=2), logdet
+
+
+def _factorised(stack: Array, spread: Spread) -> Array:
+    """Whiten the rows (n, q, m) in place by one m by m factor a point; return the log of its determinant."""
+    m = stack.shape[2]
     distance = np.abs(spread.at[:, None] - spread.at[None, :])
     covariance = spread.white[:, :, None] * np.eye(m)
     covariance += (spread.modes.T * spread.weight[:, None, :]) @ spread.modes
@@ -264,8 +345,8 @@ def _dense(residual: Array, spread: Spread) -> tuple[Array, Array]:
     for matrix, factor in spread.matrices:
         covariance += factor[:, :, None] * matrix
     root = _cholesky(covariance)
-    white = np.linalg.solve(root, residual.swapaxes(1, 2))
-    return np.sum(white**2, axis=1), 2.0 * np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
+    stack[:] = np.linalg.solve(root, stack.swapaxes(1, 2)).swapaxes(1, 2)
+    return np.asarray(2.0 * np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1))
 
 
 def _cholesky(stack: Array) -> Array:

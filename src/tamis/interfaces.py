@@ -121,6 +121,21 @@ def replayable(simulator: Simulator) -> Replayable | None:
 
 
 @runtime_checkable
+class Recorded(Protocol):
+    """A simulator that can return all that one run computed, far more than its outputs, never stored."""
+
+    offers_record: bool
+
+    def record(self, inputs: Inputs) -> Outputs:
+        """Run one point again and return everything as named arrays."""
+
+
+def recorded(simulator: Simulator) -> Recorded | None:
+    """Return the simulator as one that returns whole runs, if it does."""
+    return simulator if isinstance(simulator, Recorded) and simulator.offers_record else None
+
+
+@runtime_checkable
 class Documented(Protocol):
     """A simulator that says what it is, its first line in short."""
 

@@ -7,6 +7,10 @@ named by a hash of the code of its file and of every file that this one imports 
 version and this file. A changed line in any of them is another folder, so that a stale hit cannot happen; a comment, or
 a line in a file that the kernel does not import, changes nothing.
 
+A hash is that of files, and what is compiled is what was loaded: a file that is edited in a running session would
+have its old code kept under the hash of the new. So the code of each file is noted when it is loaded, and where one of
+those behind a kernel has changed since, the kernel is compiled for this process alone.
+
 No ``fastmath`` and no ``parallel``: both trade reproducibility for speed that a campaign already gets by
 running points side by side. Kernels release the interpreter lock, so a batch may be split over threads.
 
@@ -19,6 +23,10 @@ it. That is a fifth of the time. A number that is written in a call, or named in
 which Numba would compile a kernel once more; it is told that it is a number, which is a tenth. Lower levels of
 optimisation, no vectorisation, no counting of references and no garbage collection meanwhile save less than a tenth
 each, if anything, and were left alone.
+
+A kernel that another one calls is linked into it, and all of it is optimised and turned into machine code again: what
+lies four calls deep is made four times. A large stage that not every run needs is therefore called by its `Address`:
+it is compiled by itself, once, when a run first asks for it, and the caller stays small. Such a call takes 5 ns.
 
 Processes that need the same kernels at the same time wait for the one that came first, and then find them: it would
 take each of them as long, and Numba's index of a function is not made for two that write different types into it.
@@ -44,12 +52,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
+import numba.experimental.function_type  # registers addresses as values
 from numba.core import caching
 from numba.core import types as _types
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.typing.templates import signature
 from numba.extending import register_jitable
 
-from tamis.families import cache_folder, code_hash
+from tamis.families import cache_folder, closure, code_hash, own_code
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -61,11 +71,13 @@ _OPTIONS: Any = {
 _KEEP_SECONDS = 30 * 86400.0
 _OURS = re.compile(r"[\w.-]+-[0-9a-f]{16}")  # folders of compiled files
 _held: set[Path] = set()  # the caches that this process holds
+_loaded: dict[Path, str] = {}  # hash of the code of each compiled file, when it was loaded
 
 
-def kernel(function: F) -> F:
+def kernel(function: F, **options: Any) -> F:
     """Compile a function over plain numbers and arrays, cached on disk under a hash of the code behind it."""
-    compiled: Any = numba.njit(**_OPTIONS)(function)
+    _note_loaded(function)
+    compiled: Any = numba.njit(**(_OPTIONS | options))(function)
     if not hasattr(compiled, "get_call_template"):  # compilation is switched off
         return function
     compiled._cache = _Cache(function)  # type: ignore[no-untyped-call]
@@ -107,13 +119,65 @@ def _alone(folder: Path) -> Iterator[None]:
             yield
 
 
+def apart(function: F) -> F:
+    """Compile a function as `kernel` does, to be called by its `Address`."""
+    return kernel(function, no_cfunc_wrapper=False)
+
+
+class Address(_types.WrapperAddressProtocol):
+    """The place of a function made by `apart`, as a value that kernels take among their arguments and call.
+
+    It is compiled for arguments like the examples by `compile`, or before in this process; until then nobody may call.
+    """
+
+    def __init__(self, function: Callable[..., Any], returns: float, *examples: Any) -> None:
+        self._function = function
+        typeof: Any = numba.typeof
+        self._signature: Any = signature(typeof(returns), *map(typeof, examples))  # type: ignore[no-untyped-call]
+
+    @property
+    def ready(self) -> bool:
+        """Whether it has been compiled."""
+        return self._signature.args in getattr(self._function, "overloads", (self._signature.args,))
+
+    def compile(self) -> Address:
+        """Compile it, or load what was compiled before."""
+        if not self.ready:
+            self._function.compile(self._signature.args)  # type: ignore[attr-defined]
+        return self
+
+    def __call__(self, *args: Any) -> Any:
+        """Call it from Python."""
+        return self._function(*args)
+
+    def __wrapper_address__(self) -> int:
+        if not self.ready:
+            return -1
+        made = self._function.overloads[self._signature.args]  # type: ignore[attr-defined]
+        return int(made.library.get_pointer_to_function(made.fndesc.llvm_cfunc_wrapper_name))
+
+    def signature(self) -> Any:
+        """Return the types of its arguments and of what it returns."""
+        return self._signature
+
+
 def inner(function: F) -> F:
     """Compile a function into the kernels that call it; called from Python it stays Python."""
+    _note_loaded(function)
     return register_jitable(**_OPTIONS)(function)
 
 
+def _note_loaded(function: Callable[..., Any]) -> None:
+    """Note the code of a file while it is being loaded."""
+    file = Path(function.__code__.co_filename)
+    code = own_code(file)
+    if _loaded.get(file, code) != code:  # loaded again, edited
+        _folder.cache_clear()
+    _loaded[file] = code
+
+
 def is_cold(family: Path) -> bool:
-    """Say whether the kernels of a family, or of one of its engines, have yet to be compiled on this machine."""
+    """Return whether the kernels of a family, or of one of its engines, have yet to be compiled on this machine."""
     return any(not any(_folder(file).glob("*.nbc")) for file in family.rglob("kernels.py"))
 
 
@@ -121,17 +185,17 @@ class _Locator(caching._CacheLocator):
     """Where the compiled form of a function is: told by the code behind it, not by its file's date or its line."""
 
     def __init__(self, file: str) -> None:
-        self._py_file = file
+        self._py_file, self._kept_in = file, _folder(Path(file))
 
     @classmethod
     def from_function(cls, py_func: Callable[..., Any], py_file: str) -> _Locator:
         return cls(py_file)
 
     def get_cache_path(self) -> str:
-        return str(_folder(Path(self._py_file)))
+        return str(self._kept_in)
 
     def get_source_stamp(self) -> str:
-        return _folder(Path(self._py_file)).name
+        return self._kept_in.name
 
     def get_disambiguator(self) -> str:
         return ""  # functions of one file have different names
@@ -151,6 +215,8 @@ def _folder(file: Path) -> Path:
     said = "".join([numba.__version__, code_hash(Path(__file__)), code_hash(file)])
     name = f"{file.parent.name}.{file.stem}-{hashlib.sha256(said.encode()).hexdigest()[:16]}"
     folder = _root() / name
+    if any(_loaded.get(other, code) != code for other, code in closure(file).items()):
+        folder = Path(tempfile.mkdtemp(prefix="tamis-")) / name
     try:
         folder.mkdir(exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()

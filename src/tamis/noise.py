@@ -11,23 +11,35 @@ replicates of noise covariance S and surrogate covariance K
 
 r = 1 is the usual case, where only the first term is left.
 
-How such densities are computed is told in `tamis.gaussians`.
+How such densities are computed is described in `tamis.gaussians`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
 import numpy as np
 
 from tamis.errors import StudyError
-from tamis.gaussians import Colour, Matrix, Spread, independent, log_density, replicated
+from tamis.gaussians import (
+    Colour,
+    Density,
+    Matrix,
+    Spread,
+    Witness,
+    between,
+    independent,
+    joint_log_density,
+    log_density,
+    replicated,
+)
 from tamis.types import Array, Gauss, Generator, Mask
 
 Theta = Mapping[str, Array]
+Shares = Callable[[float, float], Spread]  # of the noise, of the surrogate's own errors
 
 
 class Noise(Protocol):
@@ -46,6 +58,9 @@ class Noise(Protocol):
 
         NaN measurements are missing data.
         """
+
+    def witness(self, y: Array, model: Gauss, theta: Theta, coord: Array | None) -> Witness:
+        """Return the same observation as one of several that share errors of a surrogate."""
 
     def draw(self, mean: Array, theta: Theta, coord: Array | None, rng: Generator) -> Array:
         """Model answers (n, m) plus one error each."""
@@ -95,27 +110,45 @@ class _Gaussian:
 
     def loglike(self, y: Array, model: Gauss, theta: Theta, coord: Array | None) -> Array:
         """Log density of measurements (r, m) under n model answers."""
+        if model.common is not None:
+            return joint_log_density([self.witness(y, model, theta, coord)])
+        y, mean, keep, spread = self._kept(y, model, theta, coord)
+        alone = spread(1.0, 0.0)
+        if keep.any() and (alone.colours or alone.matrices or len(alone.modes) or model.modes is not None):
+            return replicated(y, mean, _density(spread))
+        return independent(y, mean, alone.white, model.var[:, keep])
+
+    def witness(self, y: Array, model: Gauss, theta: Theta, coord: Array | None) -> Witness:
+        """Return the same observation as one of several that share errors of a surrogate."""
+        y, mean, keep, spread = self._kept(y, model, theta, coord)
+        common = np.empty((len(mean), 0, mean.shape[1])) if model.common is None else model.common[:, :, keep]
+        rest = between(y, mean, _density(spread), np.zeros(len(mean)))
+        return Witness(y.mean(axis=0) - mean, spread(1 / len(y), 1.0), common, rest)
+
+    def _kept(
+        self, y: Array, model: Gauss, theta: Theta, coord: Array | None
+    ) -> tuple[Array, Array, Mask, Shares]:
+        """Return measurements less bias, answers, where there are both, the covariance of shares of noise and error."""
         y, keep = _present(y)
         n, m = model.mean.shape
         white = np.broadcast_to(self.variances(y.mean(axis=0), model.mean, theta), (n, m))[:, keep]
         y, mean, var = (y - self.bias(m))[:, keep], model.mean[:, keep], model.var[:, keep]
         colours, modes = self.colours(theta), self.shapes(m)[:, keep]
         matrices = tuple((_of_size(c, m)[np.ix_(keep, keep)], factor) for c, factor in self.matrices(theta))
-        if not keep.any() or not (colours or matrices or len(modes) or model.modes is not None):
-            return independent(y, mean, white, var)
         at = _abscissa(coord)[keep] if colours else np.zeros(y.shape[1])
         along = np.empty((0, len(at))) if model.modes is None else model.modes[:, keep]
         weight = np.empty((n, 0)) if model.weight is None else model.weight
 
-        def density(residual: Array, share: float, own: float) -> Array:
+        def spread(share: float, own: float) -> Spread:
             rows, size = modes, np.full((n, len(modes)), share)
             if own:
                 rows, size = np.vstack([modes, along]), np.hstack([size, own * weight])
             fading = tuple((share * variance, length) for variance, length in colours)
             full = tuple((matrix, share * factor) for matrix, factor in matrices)
-            return log_density(residual, Spread(share * white + own * var, at, fading, full, rows, size))
+            alone = white if share == 1 else share * white
+            return Spread(alone + own * var if own else alone, at, fading, full, rows, size)
 
-        return replicated(y, mean, density)
+        return y, mean, keep, spread
 
     def draw(self, mean: Array, theta: Theta, coord: Array | None, rng: Generator) -> Array:
         """Model answers (n, m) plus one error each."""
@@ -145,6 +178,10 @@ class _Gaussian:
         total = total + sum(variance for variance, _ in self.colours(theta))
         total = total + sum(factor * np.diagonal(matrix) for matrix, factor in self.matrices(theta))
         return np.asarray(total + (self.shapes(mean.shape[1]) ** 2).sum(axis=0))
+
+
+def _density(spread: Shares) -> Density:
+    return lambda residual, share, own: log_density(residual, spread(share, own))
 
 
 def _present(y: Array) -> tuple[Array, Mask]:
@@ -350,10 +387,17 @@ class LowRank(_Arrays):
 
     def loglike(self, y: Array, model: Gauss, theta: Theta, coord: Array | None) -> Array:
         """Log density of measurements (r, m) under n model answers, or of their coefficients along the modes."""
-        return super().loglike(y, model, theta, coord) if np.any(self.residual) else self._projected(y, model)
+        if np.any(self.residual):
+            return super().loglike(y, model, theta, coord)
+        return Known(1.0).loglike(*self._projected(y, model), {}, None)
 
-    def _projected(self, y: Array, model: Gauss) -> Array:
-        """Log density B.7: that of xi = (error - mean) A+, on which the errors of a surrogate are projected as well."""
+    def witness(self, y: Array, model: Gauss, theta: Theta, coord: Array | None) -> Witness:
+        """Return the same observation, or its coefficients along the modes, as one of several that share errors."""
+        mine = (y, model, theta, coord) if np.any(self.residual) else (*self._projected(y, model), {}, None)
+        return super().witness(*mine) if np.any(self.residual) else Known(1.0).witness(*mine)
+
+    def _projected(self, y: Array, model: Gauss) -> tuple[Array, Gauss]:
+        """Return what B.7 has the density of: xi = (error - mean) A+, a surrogate's errors projected as well."""
         y, keep = _present(y)
         m = y.shape[1]
         modes = self.shapes(m)[:, keep]
@@ -370,7 +414,9 @@ class LowRank(_Arrays):
         if parts:
             along, weight = zip(*parts, strict=True)
             known = known._replace(modes=np.vstack(along), weight=np.hstack(weight))
-        return Known(1.0).loglike((y - self.bias(m))[:, keep] @ onto, known, {}, None)
+        if model.common is not None:
+            known = known._replace(common=model.common[:, :, keep] @ onto)
+        return (y - self.bias(m))[:, keep] @ onto, known
 
 
 @dataclass(frozen=True)

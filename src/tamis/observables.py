@@ -6,15 +6,18 @@ Each built-in one is written once, for n runs side by side (`many`); one run is 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
 from tamis.errors import SimulationError, StudyError, nearest
-from tamis.types import Array, Outputs
+from tamis.types import Array, Mask, Outputs
+
+_UNEVEN = 1e-6  # of a step: round-off of times that were summed up
 
 
 class Observable(Protocol):
@@ -241,6 +244,74 @@ class Envelope(_Sampled):
         )
 
 
+def _by_step(observable: _OfOutput, along: str, outputs: Outputs) -> Iterator[tuple[Mask, Array, float]]:
+    """Yield runs by their step: which they are, their signals, the step; none where it is not constant."""
+    signal = _signal(outputs, observable.output)
+    times = np.broadcast_to(_signal(outputs, along), signal.shape)
+    if signal.shape[1] < 2:
+        return
+    steps = (times[:, -1] - times[:, 0]) / (signal.shape[1] - 1)
+    even = (np.abs(np.diff(times, axis=1) - steps[:, None]) <= _UNEVEN * np.abs(steps[:, None])).all(axis=1)
+    good = even & (steps > 0) & np.isfinite(signal).all(axis=1)
+    for step in np.unique(steps[good]):
+        rows = good & (steps == step)
+        yield rows, signal[rows], float(step)
+
+
+@dataclass(frozen=True)
+class Measure(_OfOutput):
+    """An intensity measure of an acceleration: see `signals.MEASURES`."""
+
+    how: str
+    unit: str = ""
+    along: str = "t"
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Names of the outputs it reads."""
+        return (self.output, self.along)
+
+    def many(self, outputs: Outputs) -> Array:
+        """Return (n, 1) measures; NaN where the step of a signal is not constant."""
+        from tamis.signals import MEASURES
+
+        measures = np.full((len(outputs[self.output]), 1), np.nan)
+        for rows, a, dt in _by_step(self, self.along, outputs):
+            measures[rows, 0] = MEASURES[self.how](a, dt)
+        return measures
+
+    def why_not(self, outputs: Outputs) -> str:
+        """Say what a measure needs."""
+        return (
+            f"{self.how} of {self.output} needs samples at a constant step of {self.along}, and some motion"
+        )
+
+
+@dataclass(frozen=True)
+class ResponseSpectrum(_Sampled):
+    """Pseudo-acceleration response spectrum of an acceleration at given periods."""
+
+    damping: float = 0.05
+
+    @property
+    def axis(self) -> str:
+        """Title of the abscissa of its numbers."""
+        return "period [s]"
+
+    def many(self, outputs: Outputs) -> Array:
+        """Return (n, m) pseudo-accelerations; NaN where the step of a signal is not constant."""
+        from tamis.signals import response_spectrum
+
+        spectra = np.full((len(outputs[self.output]), len(self.coord)), np.nan)
+        for rows, a, dt in _by_step(self, self.along, outputs):
+            spectra[rows] = response_spectrum(a, dt, self.coord, self.damping)
+        return spectra
+
+    def why_not(self, outputs: Outputs) -> str:
+        """Say what a spectrum needs."""
+        return f"the response spectrum of {self.output} needs samples at a constant step of {self.along}"
+
+
 @dataclass(frozen=True)
 class Custom:
     """A function of the user's own, from the outputs of one run to a vector."""
@@ -323,6 +394,39 @@ def envelope(output: str, coord: Any, along: str = "t", unit: str = "") -> Envel
     return Envelope(output, tuple(np.asarray(coord, dtype=float).tolist()), unit, along)
 
 
+def measure(output: str, how: str, along: str = "t", unit: str | None = None) -> Measure:
+    """Observe an intensity measure of an acceleration, one of MEASURES."""
+    if how not in MEASURES:
+        raise StudyError(f'no intensity measure "{how}"{nearest(how, MEASURES)}')
+    return Measure(output, how, MEASURES[how] if unit is None else unit, along)
+
+
+def response_spectrum(
+    output: str, coord: Any, along: str = "t", damping: float = 0.05, unit: str = ""
+) -> ResponseSpectrum:
+    """Observe the pseudo-acceleration response spectrum of an acceleration at given periods."""
+    periods = tuple(np.asarray(coord, dtype=float).tolist())
+    if not periods or min(periods) <= 0:
+        raise StudyError(
+            f"periods of a response spectrum must be positive, found {min(periods, default=0.0):g} s"
+        )
+    if not 0 <= damping < 1:
+        raise StudyError(f"damping of a response spectrum must be from 0 to below 1, found {damping:g}")
+    return ResponseSpectrum(output, periods, unit, along, damping)
+
+
+MEASURES = {
+    "pga": "m/s2",
+    "pgv": "m/s",
+    "pgd": "m",
+    "arias": "m/s",
+    "cav": "m/s",
+    "d5_95": "s",
+    "t45": "s",
+    "crossings_5_45": "Hz",
+    "crossings_45_95": "Hz",
+    "reversals_5_95": "Hz",
+}  # names of `signals.MEASURES` and their units: that module is not imported to read a study file
 SCALARS: dict[str, Callable[..., Observable]] = {
     "value": value,
     "final": final,
@@ -331,8 +435,22 @@ SCALARS: dict[str, Callable[..., Observable]] = {
     "peak": peak,
     "peak_abs": peak_abs,
     "peak_time": peak_time,
+    **{how: partial(measure, how=how) for how in MEASURES},
 }
-SIGNALS: dict[str, Callable[..., Observable]] = {"at": at, "spectrum": spectrum, "envelope": envelope}
+SIGNALS: dict[str, Callable[..., Observable]] = {
+    "at": at,
+    "spectrum": spectrum,
+    "envelope": envelope,
+    "response_spectrum": response_spectrum,
+}
+
+
+def check_taken(how: str, output: str, unit: str, damping: float | None) -> None:
+    """Refuse to take for an acceleration what has another unit, and damping for what is no response spectrum."""
+    if damping is not None and how != "response_spectrum":
+        raise StudyError(f'damping is for how = "response_spectrum", found how = "{how}"; remove it')
+    if how in (*MEASURES, "response_spectrum") and unit not in ("", "m/s2"):
+        raise StudyError(f"{how} is taken of an acceleration in m/s2, and output {output} is in {unit}")
 
 
 def load_custom(how: str, base: Path, needs: tuple[str, ...], unit: str = "") -> Custom:

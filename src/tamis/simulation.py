@@ -108,6 +108,8 @@ class FunctionSimulator:
         self.batch_outputs: tuple[str, ...] = ()
         self._batch: Callable[..., Any] | None = None
         self._replay: Callable[..., Any] | None = getattr(case, "replay", None)
+        self._record: Callable[..., Any] | None = getattr(case, "record", None)
+        self.offers_record = self._record is not None
         self._wants_workdir = "workdir" in inspect.signature(function).parameters
         self.__name__ = function.__name__
         self.__doc__ = function.__doc__
@@ -214,6 +216,12 @@ class FunctionSimulator:
             raise without_replay(self.name)
         show = partial(self._given, self._replay, complete(self, what))
         return replayed(self.name, show, fps)
+
+    def record(self, inputs: Inputs) -> Outputs:
+        """Run one point again and return all that its case computes, as named arrays."""
+        if self._record is None:
+            raise StudyError(f"simulator {self.name} returns its outputs only, and no whole run")
+        return dict(self._given(self._record, complete(self, inputs)))
 
     def _offer(self, function: F, outputs: Sequence[str] | None) -> F:
         for name in outputs or ():

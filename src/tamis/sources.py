@@ -37,8 +37,8 @@ _PACKAGE = Path(__file__).parent.resolve()
 def source_hash(path: Path) -> str:
     """Hash a file and everything of its author that it imports."""
     digest = hashlib.sha256()
-    for said in sorted(reached(path, _said).values()):  # by what they say: the same wherever the folders lie
-        digest.update(said)
+    for code in sorted(reached(path, _code_and_imports).values()):  # the same wherever the folders lie
+        digest.update(code)
     return digest.hexdigest()
 
 
@@ -49,7 +49,7 @@ def sources(path: Path) -> dict[str, str]:
         str(source.relative_to(path.parent))
         if source.is_relative_to(path.parent)
         else str(source): hashlib.sha256(said).hexdigest()
-        for source, said in sorted(reached(path, _said).items())
+        for source, said in sorted(reached(path, _code_and_imports).items())
     }
 
 
@@ -65,8 +65,18 @@ def reached(path: Path, read: Callable[[Path, bytes], tuple[T, Imported]]) -> di
         found[source], names = read(source, source.read_bytes())
         for level, name in names:
             folders = [_above(source.parent, level)] if level else _roots(path.parent, source, name)
-            waiting += [near for folder in folders for near in _below(folder, name)]
+            waiting += [
+                near for folder in folders for near in _below(folder, name) if not _index(source, near)
+            ]
     return found
+
+
+def _index(source: Path, near: Path) -> bool:
+    """Return whether a file is a list of names for users; modules of tamis import them from where they stand.
+
+    A kernel would be compiled anew else whenever anything in its folder changes.
+    """
+    return near.name == "__init__.py" and all(file.is_relative_to(_PACKAGE) for file in (source, near))
 
 
 def parsed(source: Path, content: bytes) -> ast.Module | None:
@@ -79,7 +89,7 @@ def parsed(source: Path, content: bytes) -> ast.Module | None:
         raise StudyError(f"{source.name} is not valid Python: {error}") from error
 
 
-def _said(source: Path, content: bytes) -> tuple[bytes, Imported]:
+def _code_and_imports(source: Path, content: bytes) -> tuple[bytes, Imported]:
     """Return what a file says: its syntax tree, or its bytes where it is compiled."""
     tree = parsed(source, content)
     return (content, []) if tree is None else (dump(tree).encode(), list(imported(tree)))

@@ -23,13 +23,24 @@ LogDensity: TypeAlias = Callable[[Array], Array]
 class Gauss(NamedTuple):
     """What a forward model answers: independent means and variances, plus correlated modes where a surrogate has them.
 
-    Row ``i`` has mean ``mean[i]`` and covariance ``diag(var[i]) + modes.T @ diag(weight[i]) @ modes``.
+    Row ``i`` has mean ``mean[i]`` and covariance ``diag(var[i]) + modes.T @ diag(weight[i]) @ modes + common[i].T @
+    common[i]``. The last are errors that observations and tests share: the same standard normal numbers, in the same
+    order, stand behind ``common`` of everything that one surrogate answers at one point.
     """
 
-    mean: Array
-    var: Array
-    modes: Array | None = None
-    weight: Array | None = None
+    mean: Array  # (n, m)
+    var: Array  # (n, m)
+    modes: Array | None = None  # (k, m), along one signal
+    weight: Array | None = None  # (n, k)
+    common: Array | None = None  # (n, f, m), across signals and tests
+
+    @property
+    def total(self) -> Array:
+        """Variance of each number by itself, (n, m)."""
+        total = self.var
+        if self.modes is not None and self.weight is not None:
+            total = total + self.weight @ self.modes**2
+        return total if self.common is None else total + np.sum(self.common**2, axis=1)
 
 
 @dataclass(frozen=True)

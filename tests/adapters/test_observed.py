@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tamis
-from tamis.adapters.observed import Reduced, observed
+from tamis.adapters.observed import ObservedOnly, observed
 from tamis.cli.main import main
 from tamis.errors import SimulationError, StudyError
 from tamis.observables import Custom
@@ -124,13 +124,13 @@ def test_workers_and_a_batch_door_reduce_too(folder, tmp_path):
     ball = find(str(Path(__file__).parents[2] / "examples" / "01_ball" / "model.py") + ":ball")
     short = observed(ball, [tamis.at("z", [0.1, 0.2])])
     (name,) = short.outputs
-    door = batched(short, [name])
-    assert door is not None and not batched(lean, lean.outputs)
+    short_batch = batched(short, [name])
+    assert short_batch is not None and not batched(lean, lean.outputs)
     e = np.array([0.7, 0.8])
     wanted = [tamis.at("z", [0.1, 0.2])(ball.run({"e": v}, tmp_path)) for v in e]
-    assert door.batch({"e": e, "drag": np.full(2, 0.0), "h0": np.full(2, 1.0)})[name].shape == np.shape(
-        wanted
-    )
+    assert short_batch.batch({"e": e, "drag": np.full(2, 0.0), "h0": np.full(2, 1.0)})[
+        name
+    ].shape == np.shape(wanted)
 
 
 def test_its_version_says_what_is_kept(folder):
@@ -191,7 +191,7 @@ def test_an_unknown_definition_is_refused(folder):
 
 def test_export_import_merge_and_gc(folder, capsys):
     study = Study.load("study.toml")
-    assert isinstance(study.simulator, Reduced)
+    assert isinstance(study.simulator, ObservedOnly)
     study.run("observables", executor=0)
     assert main(["export", "study.toml", "plain"]) == 0
     assert main(["merge", "joined", "runs"]) == 0

@@ -196,8 +196,8 @@ def test_conformity_of_info_and_sizes(ours: Served) -> None:
         "ApplyJacobian": False,
         "ApplyHessian": False,
     }
-    for door, key in (("InputSizes", "inputSizes"), ("OutputSizes", "outputSizes")):
-        status, answer = post(f"{ours.url}/{door}", json={"name": "line"})
+    for endpoint, key in (("InputSizes", "inputSizes"), ("OutputSizes", "outputSizes")):
+        status, answer = post(f"{ours.url}/{endpoint}", json={"name": "line"})
         assert status == 200 and set(answer) == {key}
         assert answer[key] and all(type(size) is int for size in answer[key])
 
@@ -215,13 +215,13 @@ def test_conformity_of_evaluate(ours: Served) -> None:
     assert status == 400 and is_error(answer, "InvalidInput")
 
 
-@pytest.mark.parametrize("door", ["Evaluate", "ModelInfo", "InputSizes", "OutputSizes", "Gradient"])
-def test_conformity_of_a_wrong_name(ours: Served, door: str) -> None:
-    status, answer = post(f"{ours.url}/{door}", json={"name": "wrong_model_name"})
+@pytest.mark.parametrize("endpoint", ["Evaluate", "ModelInfo", "InputSizes", "OutputSizes", "Gradient"])
+def test_conformity_of_a_wrong_name(ours: Served, endpoint: str) -> None:
+    status, answer = post(f"{ours.url}/{endpoint}", json={"name": "wrong_model_name"})
     assert status == 400 and is_error(answer, "ModelNotFound")
 
 
-@pytest.mark.parametrize("door", ["Gradient", "ApplyJacobian", "ApplyHessian"])
-def test_conformity_of_what_is_not_supported(ours: Served, door: str) -> None:
-    status, answer = post(f"{ours.url}/{door}", json={"name": "line"})
+@pytest.mark.parametrize("endpoint", ["Gradient", "ApplyJacobian", "ApplyHessian"])
+def test_conformity_of_what_is_not_supported(ours: Served, endpoint: str) -> None:
+    status, answer = post(f"{ours.url}/{endpoint}", json={"name": "line"})
     assert status == 400 and is_error(answer, "UnsupportedFeature")

@@ -1,4 +1,4 @@
-"""Direct likelihoods through both doors, against the density written out by hand."""
+"""Direct likelihoods through both interfaces, against the density written out by hand."""
 
 import textwrap
 
@@ -74,7 +74,7 @@ def test_both_doors_give_the_density_and_zero_for_a_failure(folder, name):
     simulator = tamis.find(f"model.py:{name}", folder)
     with tamis.RunStore(folder / "runs") as store:
         found = likelihood(simulator, store, executor=0)(X)
-        assert len(store) == (9 if name == "line" else 0)  # the batch door never touches the store
+        assert len(store) == (9 if name == "line" else 0)  # the batch interface never touches the store
     assert found[:2] == pytest.approx([by_hand(x) for x in X[:2]]) and np.isneginf(found[2])
 
 
@@ -103,7 +103,7 @@ def test_a_crash_stops_the_sampler_unless_told_to_reject(folder):
 
 
 def test_without_a_store_a_slow_simulator_is_refused(folder):
-    with pytest.raises(tamis.StudyError, match="no batch door; give a run store"):
+    with pytest.raises(tamis.StudyError, match="no batch interface; give a run store"):
         likelihood(tamis.find("model.py:line", folder))(X)
 
 

@@ -39,8 +39,9 @@ def test_starts_are_the_tops_of_hills():
 def test_clouds_climb_and_take_the_shape_of_their_mode():
     rng = np.random.default_rng(1)
     mean, scale = np.array([[1.3, -0.8], [-0.2, 0.3]]), np.array([0.04 * np.eye(2)] * 2)
-    for batch in range(scouting.CLIMBS + scouting.WEIGHS):
-        mean, scale, draws = scouting.advance(mean, scale, peak, 500, batch < scouting.CLIMBS, rng)
+    for k in range(scouting.CLIMBS + scouting.WEIGHS):
+        batch = scouting.draw(mean, scale, 500, rng)
+        mean, scale, draws = scouting.advance(mean, scale, batch, peak(batch.z), k < scouting.CLIMBS)
     # times the prior, a Gaussian of variance 1: precisions add up, means are pulled to zero
     for k, (centre, sd) in enumerate((((1.0, -1.0), 0.1), ((-1.0, 1.0), 0.5))):
         precision = 1 + sd**-2

@@ -15,7 +15,7 @@ from scipy.spatial.transform import Rotation
 
 from tamis.errors import StudyError
 from tamis.replays import Replay, Shape
-from tamis.report.camera import FRONT
+from tamis.report.camera import FRONT, best_view, camera
 from tamis.report.solids import (
     Solid,
     floor,
@@ -484,3 +484,52 @@ def test_a_net_is_painted_before_and_behind_what_passes_through_it() -> None:
         poses = posed(np.array([[0.0, 0.0, 0.0]] * 40 + [[0.05, 0.5 * side, 0.05]]))
         sequence = order([*net, ball], look([*net, ball], poses, FRONT))
         assert (sequence[0] == 40) is first and (sequence[-1] == 40) is not first
+
+
+def rock_at_a_wall() -> Replay:
+    """A wall along x, and a rock that comes from behind it and stays behind it, seen from the front."""
+    shapes, poses = wall(6, 4)
+    shapes = [Shape("box", shape.size, "wall") for shape in shapes]
+    way = np.stack([np.vstack([poses, posed(np.array([1.0, 3.0 - s, 0.3]))]) for s in (0.0, 0.3, 0.6)])
+    return Replay((*shapes, Shape("sphere", (0.2,), "rock")), np.arange(3.0), way)
+
+
+def test_what_stands_still_before_a_lone_body_lets_it_through(monkeypatch) -> None:
+    monkeypatch.setattr("tamis.report.storyboard.best_view", lambda *_: camera(0, 0))
+    faces = polygons(storyboard(rock_at_a_wall(), "wall"), 2).get_facecolors()
+    veiled = (faces[:, 3] > 0.25) & (faces[:, 3] < 0.35)
+    assert 0 < veiled.sum() < 0.7 * len(faces)  # the blocks before the rock, not the whole wall
+    clear = Replay(rock_at_a_wall().shapes[:-1], np.arange(3.0), rock_at_a_wall().poses[:, :-1])
+    assert (polygons(storyboard(clear, "wall"), 2).get_facecolors()[:, 3] == 1.0).all()
+
+
+def test_groups_can_be_seen_through() -> None:
+    figure = storyboard(rock_at_a_wall(), "wall", through=("wall",))
+    faces = polygons(figure, 0).get_facecolors()
+    assert set(np.round(faces[:, 3], 2)) <= {0.0, 0.02, 0.12, 0.16, 1.0}  # glass, the rock and its shade
+    assert (np.round(faces[:, 3], 2) == 0.12).sum() > 20
+    with pytest.raises(StudyError, match='no group "wal"; did you mean "wall"'):
+        storyboard(rock_at_a_wall(), "wall", through=("wal",))
+    with pytest.raises(StudyError, match="nothing to look at"):
+        storyboard(rock_at_a_wall(), "wall", through=("wall", "rock"))
+
+
+def test_a_lone_rock_counts_as_much_as_all_the_blocks_it_throws() -> None:
+    """Forty blocks go up, and can be seen from everywhere; the one rock only from its own side of a screen."""
+    places = np.zeros((6, 42, 3))
+    places[:, :40, 0] = np.linspace(-2.0, 2.0, 40)
+    places[:, :40, 2] = 3.0 + np.linspace(0.0, 1.0, 6)[:, None]
+    places[:, 40] = (0.0, 0.0, 1.0)
+    places[:, 41, 1] = 1.0
+    places[:, 41, 0] = np.linspace(0.0, 0.5, 6)
+    solids = [solid(Shape("box", (0.1, 0.1, 0.1)))] * 40 + [
+        solid(Shape("box", (6.0, 0.2, 3.0))),
+        solid(Shape("sphere", (0.3,))),
+    ]
+    moved = np.ones((6, 42), dtype=bool)
+    moved[:, 40] = moved[0] = False
+    groups = ["block"] * 40 + ["screen", "rock"]
+    assert best_view(solids, posed(places), moved, [], groups)[2, 1] > 0.0
+    assert (
+        best_view(solids, posed(places), moved, [])[2, 1] < 0.0
+    )  # counted by shapes, the front is good enough

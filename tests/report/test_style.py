@@ -123,3 +123,32 @@ def test_names_are_cut_in_their_middle() -> None:
     assert len(set(names)) == 3 and all("…" in name for name in names)
     assert {len(name) for name in names} == {len(fit("x" * 40, 1.2, 8.0))}
     assert shortened("short", 1.2, 8.0) == "short"
+
+
+def test_abscissae_in_a_constant_ratio_stand_on_a_logarithmic_axis():
+    from matplotlib.figure import Figure
+
+    from tamis.report.style import is_geometric, label_axis, set_abscissa
+
+    periods = np.geomspace(0.04, 4.0, 30)
+    assert is_geometric(periods) and is_geometric(np.round(periods, 3)) and is_geometric(periods[::-1])
+    for x in (
+        np.linspace(0.05, 4.0, 30),
+        np.geomspace(1.0, 5.0, 30),
+        -periods,
+        np.append(0.0, periods),
+        periods[:3],
+    ):
+        assert not is_geometric(x)
+    ax = Figure().subplots()
+    set_abscissa(ax, [periods, np.array([0.0, 8.0])], 0.0)
+    label_axis(ax.xaxis, "period [s]", ticks=6)
+    assert ax.get_xscale() == "log" and ax.get_xlim() == pytest.approx((0.04, 8.0))
+    low, high = ax.get_xlim()
+    shown = [
+        t.get_text() for t, at in zip(ax.get_xticklabels(), ax.get_xticks(), strict=True) if low <= at <= high
+    ]
+    assert shown == ["0.05", "0.1", "0.2", "0.5", "1", "2", "5"]
+    plain = Figure().subplots()
+    set_abscissa(plain, [np.linspace(0.0, 1.0, 5)], 0.1)
+    assert plain.get_xscale() == "linear" and plain.get_xlim() == pytest.approx((-0.1, 1.1))

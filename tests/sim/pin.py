@@ -24,6 +24,19 @@ POINTS = {
         {"alpha": 0.31, "spin": -40.0, "angle": 55.0, "mu": 0.3},
         {"gamma": 0.0, "k_t": 0.0, "alpha": 0.25},
     ],
+    "motions.filtered_noise": [
+        {"duration": 8.0},
+        {
+            "duration": 8.0,
+            "seed": 5,
+            "d5_95": 8.0,
+            "t45": 1.2,
+            "omega_rate": -4.0,
+            "zeta": 0.1,
+            "corner": 0.2,
+        },
+        {"duration": 8.0, "seed": 2, "omega_rate": 0.0, "t45": 2.0},
+    ],
     "dem.brazil_nut": [
         {"duration": 0.03, "settling": 0.02, "softening": 1e4},
         {

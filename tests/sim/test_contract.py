@@ -13,9 +13,13 @@ from tests.sim.pin import POINTS
 
 FAILING = {  # where the physics fails within the bounds
     "dem.impact": {"angle": 0.0, "spin": 80.0},
+    "motions.filtered_noise": {"omega_rate": 10.3},  # beyond the Nyquist frequency
     "nscd.rocking": {"width": 0.1, "tilt": 40.0},
 }
-WITHOUT_REPLAY = {"dem.impact"}  # a contact of a hundred microseconds, in which nothing is to be seen
+WITHOUT_REPLAY = {
+    "dem.impact",  # a contact of a hundred microseconds, in which nothing is to be seen
+    "motions.filtered_noise",  # a curve, drawn as such; nothing moves but the ground
+}
 
 
 def test_every_simulator_is_in_the_battery() -> None:

@@ -9,11 +9,13 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from tamis.cli.main import main
+from tamis.errors import StudyError
 from tamis.study import events
 from tamis.study.api import Study
 from tamis.study.events import NAME, STUDY, follow, noted, under_way
@@ -152,7 +154,27 @@ def test_where_it_cannot_be_written_the_run_goes_on(tmp_path, obstacle):
     results.chmod(0o700)
     assert [e.task for e in heard] == ["runs"]
     if obstacle != "unwritable":  # root may write anywhere
-        assert list(follow(results)) == []
+        with pytest.raises(StudyError, match="no run of this study began within 0 s"):
+            next(follow(results, wait=0))
+
+
+def test_who_follows_before_a_run_begins_waits_for_it(tmp_path):
+    results, seen = tmp_path / "results" / "study", []
+    for k in range(2):  # the second finds the file of the first, which has ended
+        after = time.time()
+        waiting = follow(results, after=after, pause=0.02, wait=30)
+        reader = threading.Thread(target=lambda events=waiting: seen.extend(events))
+        reader.start()
+        time.sleep(0.1)
+        assert len(seen) == 2 * k
+        with noted(results, silent):
+            pass
+        reader.join(30)
+        assert [(e.task, e.done) for e in seen[2 * k :]] == [(STUDY, 0), (STUDY, 1)]
+        assert seen[2 * k].info["time"] >= after
+    assert len(list(follow(results))) == 2  # told again
+    with pytest.raises(StudyError, match="right folder"):
+        next(follow(results, after=time.time(), wait=0.05, pause=0.02))
 
 
 def test_a_second_run_of_the_study_leaves_the_first_ones_file_alone(tmp_path):

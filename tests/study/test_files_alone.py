@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 import pytest
 
@@ -11,9 +13,11 @@ from tamis.cli.main import main
 from tamis.errors import StudyError, TamisError
 from tamis.report.page import write_report
 from tamis.results.gather import load_results
+from tamis.results.manifest import read_manifest, write_manifest
 from tamis.results.study import load_study, save_study
 from tamis.runs.locks import released, seized
-from tamis.study.reader import read
+from tamis.study.reader import noise_parameters, read
+from tamis.study.stages import table
 from tamis.study.stages.table import up_to_date
 from tests.study.beam import edit, few_draws, split, write
 
@@ -87,6 +91,77 @@ def test_the_report_alone_tells_labels_of_now(folder, capsys):
     assert "New" in (folder / "results" / "study" / "report.html").read_text()
 
 
+def test_the_report_alone_needs_neither_model_nor_study_nor_runs(folder, capsys):
+    Study.load("study.toml").run(executor=0)
+    report = folder / "results" / "study" / "report.html"
+    (folder / "model.py").unlink()
+    report.unlink()
+    assert main(["report", "study.toml"]) == 0 and "design runs" in report.read_text()
+    shutil.rmtree(folder / "runs")
+    (folder / "study.toml").unlink()
+    assert main(["report", "results/study"]) == 0
+    assert "run store is not beside these results" in report.read_text()
+    moved = folder / "moved"
+    shutil.copytree(folder / "results" / "study", moved)
+    found = load_results(moved)
+    assert found.design is None and found.panels and found.posterior is not None
+    assert any("run store" in worry.text for worry in found.worries)
+    (moved / "prediction.npz").unlink()
+    assert main(["report", str(moved)]) == 2 and "prediction is not up to date" in capsys.readouterr().err
+
+
+def test_the_report_of_a_split_study_needs_no_model(folder, capsys):
+    split(folder, "experiment")
+    Study.load("study.toml").run("prediction", executor=0)
+    (folder / "model.py").unlink()
+    assert main(["report", "study.toml"]) == 0
+    assert "Parts of the data" in (folder / "results" / "study" / "report.html").read_text()
+
+
+def test_the_report_alone_is_refused_where_the_model_has_changed(folder, capsys):
+    Study.load("study.toml").run(executor=0)
+    model = folder / "model.py"
+    text = model.read_text()
+    model.write_text(text.replace("load * a * t", "load * a * t * 1.0"))
+    assert main(["report", "study.toml"]) == 2 and "runs is not up to date" in capsys.readouterr().err
+    assert main(["status", "study.toml"]) == 0
+    said = capsys.readouterr().out
+    assert "the simulator's code has changed" in said and "tamis itself" not in said
+    model.write_text(text)
+    edit(folder, "seed = 3", "seed = 4")
+    main(["status", "study.toml"])
+    said = capsys.readouterr().out
+    assert "the study file, its data or an earlier stage has changed" in said and "code" not in said
+    edit(folder, "seed = 4", "seed = 3")
+    (folder / "results" / "study" / "prediction.npz").unlink()
+    main(["status", "study.toml"])
+    assert "its files are missing, or not as they were written" in capsys.readouterr().out
+
+
+def test_a_changed_core_is_told(folder, capsys, monkeypatch):
+    Study.load("study.toml").run("design", executor=0)
+    monkeypatch.setattr(table, "core_code", lambda: "other")
+    main(["status", "study.toml"])
+    assert "tamis itself has changed" in capsys.readouterr().out
+    manifest = read_manifest(folder / "results" / "study")
+    del manifest["stages"]["design"]["code"]  # as former versions left it
+    write_manifest(folder / "results" / "study", manifest)
+    main(["status", "study.toml"])
+    assert "some code" in capsys.readouterr().out
+
+
+def test_parameters_of_error_models_are_found_under_any_key(folder):
+    edit(folder, 'kind = "gaussian", sd = "s"', 'kind = "new", rate = "s", of = "model", matrix = "b.csv"')
+    assert set(noise_parameters(read(folder / "study.toml"))) == {"s"}
+
+
+def test_check_writes_nothing(folder, capsys):
+    edit(folder, "[[predict]]", SYNTHETIC)
+    before = {p for p in folder.rglob("*") if "__pycache__" not in p.parts}
+    assert main(["check", "study.toml"]) == 0 and "made" in capsys.readouterr().out
+    assert {p for p in folder.rglob("*") if "__pycache__" not in p.parts} == before
+
+
 def test_a_stage_that_another_file_asked_for_does_not_count(folder):
     Study.load("study.toml").run("posterior", executor=0)
     assert load_results(folder / "results" / "study").posterior is not None
@@ -158,6 +233,10 @@ def test_what_helps_a_poor_surrogate_is_found_out_once(folder, monkeypatch):
     assert any("Leave [surrogate] out" in worry.text for worry in found.worries)
     again = load_results(folder / "results" / "study")
     assert again.worries == found.worries and len(times) == 1
+    edit(folder, "draws = 40", "draws = 60")  # another sampler costs another time
+    Study.load("study.toml").run("surrogate", executor=0)
+    Study.load("study.toml").run("surrogate", executor=0)
+    assert len(times) == 2
 
 
 def test_numbers_of_a_numerical_experiment_stay_with_it_when_tables_move(folder):

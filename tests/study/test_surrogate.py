@@ -367,7 +367,7 @@ def test_what_no_surrogate_can_follow_is_part_of_its_error(folder, method):
     a, b = study.model_space.from_unit(u).T
     error = model.predict(u).mean[:, 0] - (a + 0.05 * np.sin(400 * a + 300 * b))
     # 64 runs say the variance of the chatter to a fifth (two standard errors: 2 sqrt(2 / 64) = 0.35); the fit adds some
-    assert 0.6 < model.predict(u).var[:, 0].mean() / np.mean(error**2) < 1.6
+    assert 0.6 < model.predict(u).total[:, 0].mean() / np.mean(error**2) < 1.6
 
 
 def test_tests_whose_runs_fail_at_different_points(folder):

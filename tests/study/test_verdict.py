@@ -176,7 +176,7 @@ def chirp(*, rate=20.0, f0=3.0):
     t = np.linspace(0.0, 2.0, 101)
     return {"t": t, "z": np.sin(2 * np.pi * (f0 * t + 0.5 * rate * t * t))}
 """
-DOOR = """
+BATCH = """
 @chirp.batch
 def _(*, rate, f0):
     t = np.linspace(0.0, 2.0, 101)
@@ -208,7 +208,7 @@ def chirp(tmp_path, monkeypatch):
     (tmp_path / "z.csv").write_text(
         "t [s],z [mm]\n" + "".join(f"{a},{b}\n" for a, b in zip(t, z, strict=True))
     )
-    (tmp_path / "model.py").write_text(CHIRP + DOOR)
+    (tmp_path / "model.py").write_text(CHIRP + BATCH)
     (tmp_path / "study.toml").write_text(STUDY)
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -219,7 +219,8 @@ def test_a_surrogate_no_better_than_the_mean_is_called_so_and_the_way_out_is_tim
     said = capsys.readouterr().err.splitlines()[-1]
     assert said.startswith("error: the surrogate is no better than the mean of the runs: Q2 of run-1 z -")
     out = re.search(
-        r"Leave \[surrogate\] out: sampling the simulator itself by its batch door takes about ([\d.]+) (ms|s|min)\.",
+        r"Leave \[surrogate\] out: sampling the simulator itself by its batch interface takes about "
+        r"([\d.]+) (ms|s|min)\.",
         said,
     )
     assert out and 0 < float(out[1]) * {"ms": 1e-3, "s": 1, "min": 60}[out[2]] < 600  # 220,000 of some 10 us
@@ -252,9 +253,7 @@ def test_a_simulator_without_a_batch_door_is_priced_by_its_runs(chirp, monkeypat
 def test_of_a_slow_simulator_something_smoother_is_asked_for(chirp, monkeypatch):
     (chirp / "model.py").write_text(CHIRP)
     monkeypatch.setattr(remedy, "_run_seconds", lambda _: 60.0)
-    with pytest.raises(
-        SurrogateError, match="More runs alone will hardly mend it: observe something smoother"
-    ):
+    with pytest.raises(SurrogateError, match="More runs alone will hardly help: observe something smoother"):
         Study.load("study.toml").run(executor=0)
 
 

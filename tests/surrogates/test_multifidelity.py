@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -66,8 +67,11 @@ def test_mean_and_variance_are_those_of_the_recursion() -> None:
     process = condition("matern52", at, np.column_stack([seen, np.ones(4)]), high.y[:, 0], hyper)
     own_mean, own_var = process.predict(x, np.column_stack([mean, np.ones(30)]))
     factor, error = process.coefficient[0], hyper.variance * (process.root[0] ** 2).sum()
-    np.testing.assert_allclose(model.predict(v).mean[:, 0], own_mean, rtol=1e-12)
-    np.testing.assert_allclose(model.predict(v).var[:, 0], own_var + (factor**2 + error) * var, rtol=1e-12)
+    found = replace(model, of_runs=False).predict(v)
+    np.testing.assert_allclose(found.mean[:, 0], own_mean, rtol=1e-12)
+    np.testing.assert_allclose(found.var[:, 0], own_var + (factor**2 + error) * var, rtol=1e-12)
+    wider = model.predict(v).var / (found.var + high.noise.mean())  # where runs left out miss by more
+    assert np.ptp(wider) < 1e-9 and wider[0, 0] >= 1
     assert len(low.u) == 11
 
 
@@ -83,7 +87,32 @@ def test_leave_one_out_is_what_refits_give() -> None:
         without = condition(model.kernel, x[rest], basis[rest], top.y[rest, 0], hyper)
         mean, _ = without.predict(x[i : i + 1], basis[i : i + 1])
         # conditioning of ten runs of a long process, up to 1e7, times rounding
-        assert model.score.residuals[i, 0] == pytest.approx(top.y[i, 0] - mean[0], abs=1e-6)
+        assert model.left_out[-1][0][i, 0] == pytest.approx(top.y[i, 0] - mean[0], abs=1e-6)
+
+
+def test_a_point_is_left_out_at_all_levels() -> None:
+    # the cheap level bends more than its runs follow, so that it matters whether its run at the point is there
+    u = tamis.sobol(24, 2, rng(0))
+    cheap = np.sin(9 * u[:, 0]) + np.cos(7 * u[:, 1])
+    model = fit_multifidelity([(u, cheap), (u[:12], 2 * cheap[:12] + u[:12, 0])], rng=rng(2))
+    low, top = model.levels
+    x, y = coordinates(u, model.families), top.y[:, 0]
+    exact = []
+    for i in range(12):
+        rest, upper = np.arange(24) != i, np.arange(12) != i
+        hyper = Hyper(low.length[0], float(low.variance[0]), low.noise[rest, 0])
+        lower = condition(model.kernel, x[rest], np.ones((23, 1)), cheap[rest], hyper)
+        basis = np.column_stack([lower.mean(x[:12], np.ones((12, 1))), np.ones(12)])
+        hyper = Hyper(top.length[0], float(top.variance[0]), top.noise[upper, 0])
+        process = condition(model.kernel, x[:12][upper], basis[upper], y[upper], hyper)
+        exact.append(y[i] - process.mean(x[i : i + 1], basis[i : i + 1])[0])
+    found = model.left_out[-1][0][:, 0]
+    # the factor is that of all runs, exact here up to the cheap level's own trend: a few per cent
+    assert np.allclose(found, exact, atol=0.1 * np.sqrt(np.mean(np.square(exact))))
+    alone = np.array([p.residuals for p in model.processes[-1]])[0]
+    assert np.sqrt(np.mean(found**2)) > 3 * np.sqrt(
+        np.mean(alone**2)
+    )  # what leaving out one level only would say
 
 
 @pytest.mark.statistical
@@ -92,7 +121,7 @@ def test_trajectories_have_the_mean_and_variance() -> None:
     # variance leaves out the product of two errors, of the factor and of the level below
     model, u, n = forrester_model("matern52"), np.linspace(0.03, 0.93, 6)[:, None], 4000
     drawn = model.draw(n, rng(3), u)(u)
-    mean, var = model.predict(u)[:2]
+    mean, var = replace(model, of_runs=False).predict(u)[:2]
     assert np.abs((drawn.mean(axis=0) - mean[:, 0]) / np.sqrt(var[:, 0])).max() < 5 / np.sqrt(n)
     assert np.abs(drawn.var(axis=0) / var[:, 0] - 1).max() < 5 * np.sqrt(2 / n)
 

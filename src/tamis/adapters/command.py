@@ -101,10 +101,12 @@ class Command:
         for read in self.reads.values():
             _cleared(workdir, read.file)
         for name, text in self.files.items():
-            _made(workdir, name).write_bytes(_filled(text, values).encode("utf-8", "surrogateescape"))
+            _path_to_write(workdir, name).write_bytes(
+                _filled(text, values).encode("utf-8", "surrogateescape")
+            )
         for name, source in self.copies.items():
-            shutil.copy(source, _made(workdir, name))
-        with _told(workdir):
+            shutil.copy(source, _path_to_write(workdir, name))
+        with _printing_output(workdir):
             self._judge(_executed(arguments, workdir), workdir)
             outputs = read_all(self.reads, workdir)
         if self.keep and workdir.parent.name == ".work":  # of a run store, which removes the folder itself
@@ -394,7 +396,7 @@ def _cleared(workdir: Path, name: str) -> Path:
     return path
 
 
-def _made(workdir: Path, name: str) -> Path:
+def _path_to_write(workdir: Path, name: str) -> Path:
     path = _cleared(workdir, name)
     path.parent.mkdir(parents=True, exist_ok=True)
     return path
@@ -438,7 +440,7 @@ def _interrupt_later() -> Iterator[None]:
 
 
 @contextmanager
-def _told(workdir: Path) -> Iterator[None]:
+def _printing_output(workdir: Path) -> Iterator[None]:
     """Repeat what the program printed when the run fails: here it reaches the run's log."""
     try:
         yield

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from tamis.errors import SimulationError, StudyError, told
+from tamis.errors import SimulationError, StudyError, error_text
 from tamis.observables import At, Envelope, Extreme, Final, Observable, Peak, Spectrum, Value
 from tamis.runs.keys import digest, spelled
 from tamis.runs.provenance import IMPORTED, OBSERVED, code_of, outdated
@@ -68,7 +68,7 @@ class Kept:
         return np.asarray(outputs[self.name], dtype=float)
 
 
-class Reduced:
+class ObservedOnly:
     """A simulator whose outputs are observed numbers; all else is that of the ``whole`` one."""
 
     def __init__(self, whole: Simulator, observables: Iterable[Observable]) -> None:
@@ -116,7 +116,9 @@ class Reduced:
             try:
                 found[_name(definition)] = observable(outputs)
             except (SimulationError, ValueError) as error:
-                found[_name(definition)] = np.frombuffer(told(error).encode(errors="replace"), dtype=np.uint8)
+                found[_name(definition)] = np.frombuffer(
+                    error_text(error).encode(errors="replace"), dtype=np.uint8
+                )
         return found
 
     def adopt(self, store: RunStore, wanted: Mapping[str, Inputs]) -> dict[str, Run]:
@@ -135,12 +137,12 @@ class Reduced:
         return made
 
 
-class ReducedBatched(Reduced):
-    """The same of a simulator with a batch door."""
+class ObservedOnlyBatched(ObservedOnly):
+    """The same of a simulator with a batch interface."""
 
     @property
     def batch_outputs(self) -> tuple[str, ...]:
-        """What is kept that can be taken from what the batch door of the whole simulator offers."""
+        """What is kept that can be taken from what the batch interface of the whole simulator offers."""
         assert isinstance(self.whole, Batched)
         have = set(self.whole.batch_outputs)
         kept = [_name(d) for d, o in self.kept.items() if have.issuperset(o.needs)]
@@ -154,12 +156,12 @@ class ReducedBatched(Reduced):
         return {**{name: outputs[name] for name in self.plain if name in mine}, **kept}
 
 
-def observed(whole: Simulator, observables: Iterable[Observable]) -> Reduced:
+def observed(whole: Simulator, observables: Iterable[Observable]) -> ObservedOnly:
     """Reduce a simulator to what some observables take from it."""
-    return (ReducedBatched if isinstance(whole, Batched) else Reduced)(whole, observables)
+    return (ObservedOnlyBatched if isinstance(whole, Batched) else ObservedOnly)(whole, observables)
 
 
-def from_table(where: str, what: Any) -> Reduced:
+def from_table(where: str, what: Any) -> ObservedOnly:
     """Make the simulator of an address: that of the whole one, definitions, and names of outputs kept as they are."""
     definitions, plain = what
     try:

@@ -37,7 +37,7 @@ import numpy as np
 
 from tamis.adapters.http import CRASHED, PROTOCOL
 from tamis.errors import SimulationError, StudyError, nearest
-from tamis.runs.keys import filled
+from tamis.runs.keys import with_defaults
 from tamis.runs.pool import Workers
 from tamis.runs.store import Run, paths, read_arrays
 from tamis.runs.worker import Job
@@ -97,7 +97,7 @@ class Offer:
             given[name] = value if isinstance(value, str) else _number(f"config: {name}", value)
         if numbers is not None:
             given.update(zip(self.vector, numbers, strict=True))
-        return filled(self.simulator, given)
+        return with_defaults(self.simulator, given)
 
 
 def offer(simulator: Simulator, fixed: Inputs, vector: Sequence[str] | None = None) -> Offer:
@@ -115,7 +115,7 @@ def offer(simulator: Simulator, fixed: Inputs, vector: Sequence[str] | None = No
             raise StudyError(f'input "{name}" is a {ports[name].kind}; the vector holds numbers only')
     if not vector or len(set(vector)) != len(vector):
         raise StudyError(f"the input vector needs one number or more, each once; found {', '.join(vector)}")
-    full = filled(simulator, fixed)  # also says which input has no default
+    full = with_defaults(simulator, fixed)  # also says which input has no default
     files = {name for name, port in ports.items() if port.kind == "file"}
     known = {
         name: os.path.abspath(str(full[name])) if name in files else full[name] for name in {*fixed, *files}
@@ -238,7 +238,7 @@ def application(
     async def broken(request: Request, error: Exception) -> Response:
         return _error(CRASHED, "the server failed on this request; its terminal says why", 500)
 
-    doors: dict[str, Callable[[Request], Awaitable[Response]]] = {
+    endpoints: dict[str, Callable[[Request], Awaitable[Response]]] = {
         "ModelInfo": model_info,
         "InputSizes": input_sizes,
         "OutputSizes": output_sizes,
@@ -246,11 +246,13 @@ def application(
         **dict.fromkeys(_UNSUPPORTED, unsupported),
     }
 
-    def guarded(door: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+    def guarded(
+        endpoint: Callable[[Request], Awaitable[Response]],
+    ) -> Callable[[Request], Awaitable[Response]]:
         async def behind(request: Request) -> Response:
             _check_origin(request, hosts)
             try:
-                return await door(request)
+                return await endpoint(request)
             except StudyError as error:
                 raise Refused("InvalidInput", str(error)) from error
 
@@ -259,7 +261,7 @@ def application(
     return Starlette(
         routes=[
             Route("/Info", guarded(info), methods=["GET"]),
-            *(Route(f"/{name}", guarded(door), methods=["POST"]) for name, door in doors.items()),
+            *(Route(f"/{name}", guarded(endpoint), methods=["POST"]) for name, endpoint in endpoints.items()),
         ],
         exception_handlers={Refused: refuse, HTTPException: misdirected, Exception: broken},
     )

@@ -2,8 +2,8 @@
 
 Two bands are kept apart throughout: the parameters' (spread of the model's answers over posterior draws) and
 the total, which adds the error model. Where a surrogate answers, one draw of its error is part of each answer,
-so both bands hold it. Mean and variance follow Hadjidoukas et al. 2014
-(10.1016/j.cma.2014.07.017), eq 14-15: the total variance is the mean of the error's variance plus the
+so both bands hold it; errors that numbers share are one draw for all of them. Mean and variance follow Hadjidoukas
+et al. 2014 (10.1016/j.cma.2014.07.017), eq 14-15: the total variance is the mean of the error's variance plus the
 variance of the answers. An error model with a mean of its own shifts the answers, in the total only.
 
 Given the parameters the total is Gaussian, so its distribution is a mixture of one Gaussian a draw (eq 11-12).
@@ -16,11 +16,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from tamis.errors import SimulationError
 from tamis.experiment import Experiment
-from tamis.inference.likelihood import Forward, answers, part_of, with_error
+from tamis.inference.likelihood import Forward, Likelihood, answers, common_errors, part_of, with_error
 from tamis.inference.posterior import Posterior
 from tamis.space import Space
 from tamis.types import Array, Gauss, Generator
@@ -36,6 +37,8 @@ class Predictive:
     error_var: Array  # (n, m): variance of the error at each draw
     failed: int = 0  # draws at which the simulator gave no answer
     bias: Array | float = 0.0  # (n, m): mean of the error at each draw
+    kept: NDArray[np.intp] | None = None  # which of the draws asked for had answers, in all replicates
+    replicates: int = 1  # n is so many times the draws that had answers, one replicate after the other
 
     @property
     def centre(self) -> Array:
@@ -111,7 +114,7 @@ class Predictive:
         model, draws, error_var, bias = (
             a[:, columns] for a in (self.model, self.draws, self.error_var, bias)
         )
-        return Predictive(coord, model, draws, error_var, self.failed, bias)
+        return Predictive(coord, model, draws, error_var, self.failed, bias, self.kept, self.replicates)
 
 
 def predict(
@@ -120,7 +123,7 @@ def predict(
     """Predict one experiment from n draws of a posterior, or of a prior."""
     space, x = _draws(source, n, rng)
     model = forward(x[:, [space.index(name) for name in forward.reads]])
-    return _predictive(space, x, [experiment], [model], rng)
+    return _predictive(space, x, [(experiment, forward)], [model], rng)
 
 
 def predict_series(
@@ -130,14 +133,32 @@ def predict_series(
     n: int,
     rng: Generator,
     draws: Array | None = None,
+    given: Likelihood | None = None,
+    again: Sequence[Sequence[Forward]] = (),
 ) -> Predictive:
     """Predict several conditions with the same draws, in one batch.
 
-    The numbers of all experiments side by side.
+    The numbers of all experiments side by side. Data of the likelihood that is ``given`` inform about errors of a
+    surrogate that they share with them. A stochastic simulator may be asked ``again``, with other random numbers, by as
+    many more lists of forward models; a draw at which one of them fails has failed.
     """
     space, x = _draws(source, n, rng) if draws is None else (_space(source), draws)
-    models = answers(space, [forward for _, forward in terms], x)
-    return _predictive(space, x, [experiment for experiment, _ in terms], models, rng)
+    forwards = [forward for _, forward in terms]
+    asked = [forwards, *again]
+    found = answers(space, [forward for each in asked for forward in each], x)
+    k, r = len(terms), len(asked)
+    if given is not None and r == 1:
+        found = given.informed(x, forwards, found, space)
+    models = [_stacked([found[i * k + j] for i in range(r)]) for j in range(k)]
+    return _predictive(space, np.tile(x, (r, 1)), terms, models, rng, r)
+
+
+def _stacked(replicates: Sequence[Gauss]) -> Gauss:
+    """Return the answers of all replicates below each other; several are runs, which have no error of a surrogate."""
+    if len(replicates) == 1:
+        return replicates[0]
+    mean = np.vstack([found.mean for found in replicates])
+    return Gauss(mean, np.zeros_like(mean))
 
 
 def _space(source: Posterior | Space) -> Space:
@@ -149,32 +170,39 @@ def _draws(source: Posterior | Space, n: int, rng: Generator) -> tuple[Space, Ar
 
 
 def _predictive(
-    space: Space, x: Array, experiments: Sequence[Experiment], models: Sequence[Gauss], rng: Generator
+    space: Space,
+    x: Array,
+    terms: Sequence[tuple[Experiment, Forward]],
+    models: Sequence[Gauss],
+    rng: Generator,
+    replicates: int = 1,
 ) -> Predictive:
-    good = np.all([np.isfinite(model.mean).all(axis=1) for model in models], axis=0)
-    if not good.any():
-        raise SimulationError(f"{experiments[0].name}: the simulator failed at all {len(x)} draws")
+    experiments = [experiment for experiment, _ in terms]
+    answered = np.all([np.isfinite(model.mean).all(axis=1) for model in models], axis=0)
+    kept = answered.reshape(replicates, -1).all(axis=0)
+    if not kept.any():
+        raise SimulationError(f"{experiments[0].name}: the simulator failed at all {len(kept)} draws")
+    good = np.tile(kept, replicates)
     theta = {name: x[good, i] for i, name in enumerate(space.names)}
     told, errors, variances, biases = [], [], [], []
-    for experiment, model in zip(experiments, models, strict=True):
+    common = common_errors([forward for _, forward in terms], models, rng)
+    for experiment, model, shared in zip(experiments, models, common, strict=True):
         for observation, part in zip(experiment.observations, experiment.parts(), strict=True):
-            mean = with_error(part_of(model, part), rng)[good]
+            mean = with_error(part_of(model, part), rng, shared)[good]
             told.append(mean)
             errors.append(observation.noise.draw(mean, theta, observation.coord, rng))
             variances.append(observation.noise.error_variance(mean, theta, observation.coord))
             biases.append(np.broadcast_to(observation.noise.bias(mean.shape[1]), mean.shape))
     coord = experiments[0].observations[0].coord if len(experiments) == 1 else None
     mean, draws, error_var, bias = (np.hstack(parts) for parts in (told, errors, variances, biases))
-    return Predictive(coord, mean, draws, error_var, int((~good).sum()), bias)
+    failed = int((~kept).sum())
+    return Predictive(coord, mean, draws, error_var, failed, bias, np.flatnonzero(kept), replicates)
 
 
 def mix(predictives: Sequence[Predictive], weights: Sequence[float], rng: Generator) -> Predictive:
     """Mix the predictions of several models in proportion to their probabilities."""
     n = max(len(p.draws) for p in predictives)
-    probabilities = np.asarray(weights, dtype=float) / np.sum(weights)
-    counts = np.floor(probabilities * n).astype(int)
-    rest = probabilities * n - counts
-    counts[np.argsort(-rest, kind="stable")[: n - counts.sum()]] += 1
+    counts = shared_out(weights, n)
     rows = [
         rng.choice(len(p.draws), size=k, replace=k > len(p.draws))
         for p, k in zip(predictives, counts, strict=True)
@@ -185,3 +213,12 @@ def mix(predictives: Sequence[Predictive], weights: Sequence[float], rng: Genera
     ]
     model, draws, error, bias = (np.concatenate(parts) for parts in zip(*picked, strict=True))
     return Predictive(predictives[0].coord, model, draws, error, sum(p.failed for p in predictives), bias)
+
+
+def shared_out(weights: Sequence[float] | Array, n: int) -> NDArray[np.int64]:
+    """Share out n draws in proportion to weights, what is left over to the largest remainders."""
+    probabilities = np.asarray(weights, dtype=float) / np.sum(weights)
+    counts = np.floor(probabilities * n).astype(np.int64)
+    rest = probabilities * n - counts
+    counts[np.argsort(-rest, kind="stable")[: n - counts.sum()]] += 1
+    return counts

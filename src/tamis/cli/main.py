@@ -118,7 +118,12 @@ def _parser() -> argparse.ArgumentParser:
     )
 
     sub = add("report", report, "Rebuild the HTML report alone, from the results there are.")
-    sub.add_argument("study", type=Path, metavar="STUDY")
+    sub.add_argument(
+        "study",
+        type=Path,
+        metavar="STUDY|RESULTS",
+        help="a study file, or a folder of results without its study",
+    )
 
     sub = add(
         "compare",
@@ -156,9 +161,22 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="instead of numbers, draw six frames of its replay (.png, .svg, .pdf)",
     )
+    sub.add_argument(
+        "--record",
+        type=Path,
+        metavar="FILE",
+        help="instead of numbers, write the whole run (.npz): poses of all bodies, contact forces, every step",
+    )
+    sub.add_argument(
+        "--through",
+        metavar="GROUP,...",
+        default="",
+        help="groups that the storyboard draws like glass, so that one sees what they hide",
+    )
     sub.add_argument("--field", metavar="NAME", help="colour the storyboard by this field of the replay")
 
     _store_verbs(add)
+    _motions_verb(add)
 
     sub = add("serve", serve, "Offer a simulator over HTTP, to any client of the UM-Bridge protocol.")
     sub.add_argument("name", metavar="NAME", help="dem.impact, model.py:ball, or a study file")
@@ -171,6 +189,28 @@ def _parser() -> argparse.ArgumentParser:
     )
     sub.add_argument("--timeout", type=float, metavar="S", help="seconds after which a run is killed")
     return parser
+
+
+def _motions_verb(add: Callable[..., argparse.ArgumentParser]) -> None:
+    sub = add(
+        "motions",
+        motions,
+        "Read recorded accelerograms: intensity measures, and parameters of the stochastic model behind them.",
+    )
+    sub.add_argument(
+        "files", type=Path, metavar="FILE", nargs="+", help="AT2 files, or CSV files with a header"
+    )
+    sub.add_argument("--step", type=float, metavar="S", help="resample to this step first, without aliasing")
+    sub.add_argument("--column", metavar="NAME", help="of a CSV file: the column of accelerations")
+    sub.add_argument("--dt", type=float, metavar="S", help="of a CSV file without times: its step")
+    sub.add_argument("--unit", metavar="UNIT", help="of a CSV file without one: m/s2, cm/s2, gal or g")
+    sub.add_argument("--csv", type=Path, metavar="FILE", help="write the parameters to a table")
+    sub.add_argument(
+        "--figure",
+        type=Path,
+        metavar="FILE",
+        help="draw one record beside its model, or the parameters of a set against each other (.png, .svg, .pdf)",
+    )
 
 
 def _store_verbs(add: Callable[..., argparse.ArgumentParser]) -> None:
@@ -221,7 +261,11 @@ def _store_verbs(add: Callable[..., argparse.ArgumentParser]) -> None:
     sub.add_argument("into", type=Path, metavar="INTO", help=text)
     sub.add_argument("sources", type=Path, metavar="FROM", nargs="+", help=text)
 
-    sub = add("gc", gc, "List what a run store can do without, and with --yes remove it.")
+    sub = add(
+        "gc",
+        _handed("stores.print_gc", "store", "yes", "failed_folders", "orphans"),
+        "List what a run store can do without, and with --yes remove it.",
+    )
     sub.add_argument("store", type=Path, metavar="STUDY|RUNS", help=text)
     sub.add_argument("--yes", action="store_true", help="remove it")
     sub.add_argument(
@@ -327,33 +371,43 @@ def run(arguments: argparse.Namespace) -> int:
     return COMPUTATION_SAYS_NO if unsound or (poor and upto in ("surrogate", "sensitivity")) else DONE
 
 
-def gc(arguments: argparse.Namespace) -> int:
-    """Clean a run store up."""
-    from tamis.cli.stores import print_gc
-
-    chosen = {"failed_folders": arguments.failed_folders, "orphans": arguments.orphans}
-    return print_gc(arguments.store, yes=arguments.yes, **chosen)
-
-
 def report(arguments: argparse.Namespace) -> int:
-    """Rebuild the report alone."""
+    """Rebuild the report alone; results are files, so that the model is needed only where the study file changed."""
     from tamis.cli.summary import shown
-    from tamis.study.build import build
-    from tamis.study.reader import read
-    from tamis.study.run import results
+    from tamis.results.gather import load_results
     from tamis.study.stages.report import write_report
-    from tamis.study.stages.table import up_to_date
 
-    raw = read(arguments.study)
-    stale = [stage for stage, current in up_to_date(raw, "next").items() if not current]
-    if stale:
-        raise StudyError(
-            f"{raw.path.name}: {stale[0]} is not up to date, or not as it was written; `tamis run` first"
-        )
-    found = results(build(raw))
+    if (arguments.study / "study.json").is_file():
+        found = load_results(arguments.study)
+    else:
+        from tamis.results.study import load_study
+        from tamis.study.reader import model_file, read
+        from tamis.study.stages.table import up_to_date
+
+        raw = read(arguments.study)
+        file = model_file(raw)
+        stale = [stage for stage, current in up_to_date(raw).items() if not current and stage != "report"]
+        if stale and (file is None or file.is_file()):
+            raise _stale(raw.path.name, stale[0])
+        record = load_study(raw.results)
+        if (record.text, record.parents) == (raw.text, raw.parents):
+            found = load_results(raw.results)
+        else:  # other labels or titles, of which the model knows the units
+            from tamis.study.build import build
+            from tamis.study.run import results
+
+            found = results(build(raw))
+    fresh = {"report"}.union(*(each.fresh for each in (found, *found.parts)))
+    missing = [stage for stage in found.study.hashes if stage not in fresh]
+    if missing:
+        raise _stale(found.study.file, missing[0])
     write_report(found)
     print(f"report: {shown(found.folder / 'report.html')}")
     return DONE
+
+
+def _stale(file: str, stage: str) -> StudyError:
+    return StudyError(f"{file}: {stage} is not up to date, or not as it was written; `tamis run` first")
 
 
 def compare(arguments: argparse.Namespace) -> int:
@@ -403,6 +457,13 @@ def next_(arguments: argparse.Namespace) -> int:
 def sim(arguments: argparse.Namespace) -> int:
     """List, describe or run simulators."""
     from tamis.cli.simulators import describe
+
+    return describe(arguments)
+
+
+def motions(arguments: argparse.Namespace) -> int:
+    """Describe recorded ground motions."""
+    from tamis.cli.motions import describe
 
     return describe(arguments)
 

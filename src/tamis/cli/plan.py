@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tamis.cli import terminal
 from tamis.cli.terminal import say, table
 from tamis.contract import check_simulator
 from tamis.errors import SimulationError, StudyError
@@ -28,12 +31,12 @@ from tamis.runs.store import Run, RunStore, failure_groups, paths
 from tamis.simulation import explained
 from tamis.study.events import under_way
 from tamis.study.reader import Raw, read
-from tamis.study.stages.table import STAGES, Facts, stage_hashes, up_to_date
-from tamis.types import Array, Inputs, Outputs, Value
+from tamis.study.stages.table import STAGES, Facts, posterior_content, reasons, stage_hashes, up_to_date
+from tamis.types import Array, Inputs, Outputs, Value, silent
 
 if TYPE_CHECKING:
     from tamis.marginals import Marginal
-    from tamis.study.definition import Study
+    from tamis.study.definition import Fidelity, Study
     from tamis.study.series import Series
 
 _GROUPS = 5  # kinds of failure that are shown
@@ -46,18 +49,41 @@ _PATIENCE = 20.0  # seconds, for asking a simulator whether it keeps its contrac
 def print_plan(path: Path) -> int:
     """Validate a study, run one point, time it, and say what the whole will take."""
     from tamis.study.build import build
-    from tamis.study.run import completed
-    from tamis.study.stages.design import design_inputs
 
     raw = read(path)
-    study = completed(build(raw))
+    study = _with_numbers(build(raw))
     say(f"{raw.path.name}: {study.title}")
-    roles = [(p.name, p.unit, _role(study, p.name), *_range(p.prior)) for p in study.space.parameters]
-    table(("parameter", "unit", "role", "5 % of prior", "95 %"), roles)
+    if study.origins:
+        drawn = [
+            (p.name, p.unit, _role(study, p.name), _drawn(study, p.name)) for p in study.space.parameters
+        ]
+        table(("parameter", "unit", "role", "drawn from"), drawn)
+    else:
+        roles = [(p.name, p.unit, _role(study, p.name), *_range(p.prior)) for p in study.space.parameters]
+        table(("parameter", "unit", "role", "5 % of prior", "95 %"), roles)
     tests = [(s.name, s.use, len(s.experiments), _numbers(s)) for s in study.series]
     table(("series", "use", "conditions", "numbers observed"), tests)
+    for origin in study.origins:
+        if posterior_content(origin.study.raw):
+            say(f"{origin.name}: its posterior is up to date")
+        else:
+            say(f"{origin.name}: its posterior is made first")
+            _print_costs(_with_numbers(origin.study), "posterior", indent="  ")
+    _print_costs(study, "report")
+    _print_states(raw)
+    return 0
+
+
+def _print_costs(study: Study, upto: str, indent: str = "") -> None:
+    """Run one point, and say what the stages up to one will take."""
+    from tamis.study.stages.design import design_inputs
+
+    def say(text: str) -> None:
+        terminal.say(f"{indent}{text}")
+
+    facts = Facts(study.raw)
     seconds, each, otherwise = _one_point(study)
-    asked = design_inputs(study) if study.experiments else []
+    asked = design_inputs(study) if facts.designed else []
     keys = {run_key(study.simulator, inputs) for inputs in asked}
     n = len(keys)
     other = "observed" if whole_of(study.simulator) is study.simulator else "all"
@@ -65,17 +91,57 @@ def print_plan(path: Path) -> int:
     say(f"one run takes {duration(seconds)} and leaves {size(each)}{less}")
     if n:
         say(f"design: {n} runs, about {duration(n * seconds)} on one core, {size(n * each)} stored")
-        _print_stored(study, keys)
-    facts = Facts(raw)
-    for stage in STAGES.values():
+        _print_stored(study, keys, say)
+    for level in study.cheap if facts.emulated else ():
+        each_takes = _one_cheap(study, level)
+        n = level.n * study.tables.design.replicates * len(study.experiments)
+        share = f"{each_takes / seconds:.2g} of an expensive one"
+        say(
+            f"cheaper {level.name}: {n} runs of {duration(each_takes)} ({share}), about {duration(n * each_takes)}"
+        )
+    for stage in islice(STAGES.values(), list(STAGES).index(upto) + 1):
         if stage.applies(facts) and hasattr(stage.module, "cost"):
             for line in stage.module.cost(study, seconds, duration):
                 say(line)
-    _print_states(raw)
-    return 0
 
 
-def _print_stored(study: Study, keys: set[str]) -> None:
+def _one_cheap(study: Study, level: Fidelity) -> float:
+    """Return how long a run of a cheaper simulator takes, in the middle of the prior."""
+    from tamis.study.stages.design import level_inputs
+
+    inputs = level_inputs(study, level, np.full((1, study.model_space.dim), 0.5))[0]
+    with tempfile.TemporaryDirectory() as scratch:
+        try:
+            with explained(level.simulator):
+                outputs = level.simulator.run(inputs, Path(scratch))
+                start = time.perf_counter()
+                whole_of(level.simulator).run(inputs, Path(scratch))
+                seconds = time.perf_counter() - start
+        except SimulationError as error:
+            raise StudyError(f"the cheaper {level.name} fails in the middle of the prior: {error}") from error
+    _check_observed(level.series[0].experiments[0], outputs)
+    return seconds
+
+
+def _with_numbers(study: Study) -> Study:
+    """Return the study with the numbers of its numerical experiments, run aside where they are not there yet."""
+    from tamis.study.build import with_numbers
+    from tamis.study.context import Context
+    from tamis.study.stages.synthetic import numbers
+
+    if not study.open:
+        return study
+    with tempfile.TemporaryDirectory() as scratch, RunStore(Path(scratch)) as store:
+        return with_numbers(study, numbers(Context(study, store, 1, silent, False, {})))
+
+
+def _drawn(study: Study, name: str) -> str:
+    """Say which studies sampled a parameter, and at which number others held it."""
+    each = [f"{o.name} ({o.held[name]:g})" if name in o.held else o.name for o in study.origins]
+    return ", ".join(each)
+
+
+def _print_stored(study: Study, keys: set[str], say: Callable[[str], None]) -> None:
     """Say how many runs of the design are there already, and why the others have to be made."""
     with RunStore(study.runs) as store:
         have = store.get_many(keys)
@@ -109,7 +175,7 @@ def _numbers(series: Series) -> int:
 
 def _one_point(study: Study) -> tuple[float, int, int]:
     """Return how long a run takes, the bytes it leaves, and those that it would leave if more or less were kept."""
-    from tamis.adapters.observed import Reduced
+    from tamis.adapters.observed import ObservedOnly
     from tamis.study.keeping import reduced
 
     simulator = study.simulator
@@ -133,7 +199,9 @@ def _one_point(study: Study) -> tuple[float, int, int]:
             ) from error
     _check_observed(experiment, seen)
     _check_others(study, middle, seconds)
-    lean = (simulator if isinstance(simulator, Reduced) else reduced(whole, study.series)).reduced(outputs)
+    lean = (simulator if isinstance(simulator, ObservedOnly) else reduced(whole, study.series)).reduced(
+        outputs
+    )
     each, otherwise = (outputs, lean) if whole is simulator else (lean, outputs)
     return seconds, _stored(each), _stored(otherwise)
 
@@ -181,13 +249,14 @@ def _check_contract(study: Study, inputs: Inputs, seconds: float) -> None:
 
 
 def _print_states(raw: Raw) -> None:
-    states = up_to_date(raw)
+    states, why = up_to_date(raw), reasons(raw)
     seconds = read_manifest(raw.results).get("stages", {})
     rows = [
-        (s, "up to date" if good else "to do", seconds.get(s, {}).get("seconds"))
+        (s, "up to date" if good else "to do", seconds.get(s, {}).get("seconds"), why[s])
         for s, good in states.items()
     ]
-    table(("stage", "state", "seconds last time"), rows)
+    shown = 4 if any(why.values()) else 3
+    table(("stage", "state", "seconds last time", "because")[:shown], [row[:shown] for row in rows])
 
 
 def print_status(path: Path | None) -> int:
@@ -257,12 +326,12 @@ def _print_one(raw: Raw) -> None:
 def _sampled(raw: Raw) -> list[str]:
     """Return the keys of the runs that sampling has asked for so far."""
     passing = f"sampled-{stage_hashes(raw)['posterior'][:12]}.txt"
-    keys = [key for path in _found(raw, "sampled.npz") for key in load_arrays(path)["keys"]]
-    keys += [key for path in _found(raw, passing) for key in read_keys(path)]
+    keys = [key for path in _result_files(raw, "sampled.npz") for key in load_arrays(path)["keys"]]
+    keys += [key for path in _result_files(raw, passing) for key in read_keys(path)]
     return list(dict.fromkeys(map(str, keys)))
 
 
-def _found(raw: Raw, name: str) -> list[Path]:
+def _result_files(raw: Raw, name: str) -> list[Path]:
     """Return the files of a name among the results: the study's, or those of its parts."""
     return [*raw.results.glob(name), *raw.results.glob(f"*/{name}")]
 

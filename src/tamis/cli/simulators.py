@@ -13,33 +13,60 @@ from tamis.cli.summary import print_outputs, print_simulator, tell_of_compiling
 from tamis.cli.terminal import say, table, told_plainly
 from tamis.errors import SimulationError, StudyError
 from tamis.families import builtins
-from tamis.interfaces import Simulator, whole_of
+from tamis.files import save_arrays
+from tamis.interfaces import Simulator, recorded, whole_of
 from tamis.quantities import duration
 from tamis.simulation import complete, explained, find
 
 
 def describe(arguments: argparse.Namespace) -> int:
     """List, describe or run simulators."""
-    if (arguments.field and not arguments.storyboard) or (arguments.storyboard and not arguments.name):
-        raise StudyError("expected tamis sim NAME [key=value...] --storyboard FILE [--field FIELD]")
+    if ((arguments.field or arguments.through) and not arguments.storyboard) or (
+        (arguments.storyboard or arguments.record) and not arguments.name
+    ):
+        raise StudyError(
+            "expected tamis sim NAME [key=value...] --storyboard FILE [--field FIELD] [--through GROUPS], "
+            "or --record FILE"
+        )
     if arguments.name is None:
         table(("simulator", "what it is"), list(builtins().items()))
         say('\nIn a study file: simulator = "tamis:NAME". `tamis sim NAME` describes one.')
         return DONE
     name = arguments.name if ":" in arguments.name else f"tamis:{arguments.name}"
     simulator = find(name, Path.cwd())
+    if arguments.record:
+        _write_record(simulator, _values(arguments.inputs), arguments.record)
+        if not arguments.storyboard:
+            return DONE
     if arguments.storyboard:
         from tamis.report.storyboard import write_storyboard
 
         path, inputs = arguments.storyboard, _values(arguments.inputs)
         tell_of_compiling(simulator)
-        frames, span = write_storyboard(simulator, inputs, path, field=arguments.field)
+        through = [name for name in arguments.through.split(",") if name]
+        frames, span = write_storyboard(simulator, inputs, path, field=arguments.field, through=through)
         say(f"{path}: {frames} frames over {span:.4g} s")
         return DONE
     if not arguments.inputs:
         print_simulator(simulator)
         return DONE
     return _run_once(simulator, _values(arguments.inputs))
+
+
+def _write_record(simulator: Simulator, inputs: dict[str, float | str], path: Path) -> None:
+    """Run a simulator and write all that the run computed."""
+    whole = recorded(simulator)
+    if whole is None:
+        raise StudyError(f"--record: simulator {simulator.name} returns its outputs only, and no whole run")
+    if path.suffix != ".npz" or not path.parent.is_dir():
+        raise StudyError(
+            f'--record "{path}": expected a file in a folder that exists, its name ending in .npz'
+        )
+    tell_of_compiling(simulator)
+    with explained(simulator), told_plainly():
+        arrays = whole.record(inputs)
+    save_arrays(path, arrays)
+    say(f"{path}: {', '.join(arrays)}")
 
 
 def offer(arguments: argparse.Namespace, jobs: int) -> int:

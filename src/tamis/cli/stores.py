@@ -1,7 +1,7 @@
 """What the verbs about run stores do: import, export, merge, gc.
 
 Joining believes array files, as the store does, and only reads the store it copies from; that one may be in
-use. Cleaning lists first and removes when told to. It takes nothing that a campaign would look for again:
+use. Cleaning lists first and removes on request. It takes nothing that a campaign would look for again:
 finished runs, and folders of unfinished ones, where a long simulator may have left a checkpoint, go only if
 asked for by name. Both hold the store's lock, so neither meets a campaign.
 """
@@ -111,7 +111,7 @@ def print_import(path: Path, source: Path, pairs: Iterable[str], over: bool) -> 
 
 
 def _mentions(source: Path, version: str) -> bool:
-    """Say whether a table of runs has runs of a version."""
+    """Return whether a table of runs has runs of a version."""
     table = source / "runs.csv" if source.is_dir() else source
     return table.is_file() and version.encode() in table.read_bytes()
 
@@ -325,8 +325,8 @@ def _orphans(store: RunStore, needed: Needed | None) -> list[Pile]:
     return list(piles.values())
 
 
-def print_gc(path: Path, *, yes: bool, failed_folders: bool, orphans: bool) -> int:
-    """List what can be removed from a store, and remove it if told to."""
+def print_gc(path: Path, yes: bool, failed_folders: bool, orphans: bool) -> int:
+    """List what can be removed from a store, and remove it on request."""
     root = _existing(path)
     asked = {"", *(["--failed-folders"] if failed_folders else []), *(["--orphans"] if orphans else [])}
     with RunStore(root) as store, store.lock():
@@ -361,10 +361,10 @@ def print_gc(path: Path, *, yes: bool, failed_folders: bool, orphans: bool) -> i
 def _emptied(store: RunStore, needed: Needed) -> Iterator[str]:
     """Say which studies have only runs of other versions, all of them orphans."""
     have = set(store.simulators())
-    told = {study for of, study in needed.items() if of in have}
+    current = {study for of, study in needed.items() if of in have}
     for (name, version), study in needed.items():
-        if study not in told and name in {simulator for simulator, _ in have}:
-            told.add(study)
+        if study not in current and name in {simulator for simulator, _ in have}:
+            current.add(study)
             yield (
                 f"this leaves {study} without any run: its simulator {name} is now version {version}, "
                 "edited since the runs were made"

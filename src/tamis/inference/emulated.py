@@ -60,7 +60,7 @@ _STEPS = 50  # of each
 _CHAINS = 4  # a trajectory
 _LONGER = 3  # steps of a chain, the draws asked of its trajectory being 1
 _TRIES = 8  # climbs to the predictor's top
-_LITTLE = 0.5  # of the process's variance in the trajectories, below which the user is told
+_LITTLE = 0.5  # of the process's variance in the trajectories, below which the user is warned
 _HARMLESS = 0.1  # variance of a log-likelihood that may be missed
 _SLOPE = 1e-5  # half the distance over which a slope is measured, in the unit cube
 
@@ -185,7 +185,7 @@ def mct(
     checkpoint
         File from which an interrupted run goes on; the caller removes it afterwards.
     progress
-        Told after every block of steps.
+        Called after every block of steps.
 
     Returns
     -------
@@ -204,7 +204,7 @@ def mct(
     drawn = emulated.surrogate.draw(trajectories, generators[2], region.points)
     start = _starts(drawn(region.pool) - region.height, generators[3])
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=UNMIXED, category=TamisWarning)  # told below
+        warnings.filterwarnings("ignore", message=UNMIXED, category=TamisWarning)  # warned of below
         found = metropolis(
             space,
             lambda x: drawn.each(space.to_unit(x)),
@@ -330,7 +330,7 @@ def _widened(surrogate: Kriging, u: Array, top: Array) -> Array:
 
 
 def _quietly(space: Space, loglike: LogDensity, rng: Generator) -> Posterior:
-    """Sample where to start from; whether the chains that start there mix is told by them."""
+    """Sample where to start from; whether the chains that start there mix, they say themselves."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TamisWarning)
         return tmcmc(space, loglike, n=_POOL, rng=rng)

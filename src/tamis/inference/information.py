@@ -43,7 +43,16 @@ import numpy as np
 from tamis.blas import one_thread
 from tamis.errors import SimulationError, StudyError, TamisWarning
 from tamis.experiment import Experiment, Observation
-from tamis.inference.likelihood import Forward, answers, part_of, with_error
+from tamis.gaussians import joint_log_density
+from tamis.inference.likelihood import (
+    Forward,
+    Likelihood,
+    answers,
+    common_errors,
+    part_of,
+    sources,
+    with_error,
+)
 from tamis.inference.posterior import Posterior
 from tamis.noise import Gaussian, Known, Noise, Relative, Sum, Theta
 from tamis.types import Array, Gauss, Generator, Mask
@@ -74,6 +83,7 @@ def expected_gain(
     *,
     n: int = 2000,
     rng: Generator,
+    given: Likelihood | None = None,
 ) -> Gain:
     """Estimate the information that experiments, done together once each, would add to a posterior.
 
@@ -91,21 +101,36 @@ def expected_gain(
         posterior's draws.
     rng
         Source of draws and errors.
+    given
+        The likelihood behind the posterior, whose data tell of errors of a surrogate that they share with the
+        experiments; needed where they do.
     """
     if n < 2:
         raise StudyError(f"expected at least 2 draws to simulate measurements at, found n = {n}")
     name = ", ".join(experiment.name for experiment, _ in terms)
     x = posterior.draws(min(n, len(posterior.flat)), rng)
-    found = answers(posterior.space, [forward for _, forward in terms], x)
+    forwards = [forward for _, forward in terms]
+    found = answers(posterior.space, forwards, x)
+    if given is not None:
+        found = given.informed(x, forwards, found, posterior.space)
     good = np.all([np.isfinite(model.mean).all(axis=1) for model in found], axis=0)
     if good.sum() < 2:
         raise SimulationError(f"{name}: the simulator failed at {int((~good).sum())} of {len(x)} draws")
     x = x[good]
     theta = {parameter: x[:, k] for k, parameter in enumerate(posterior.space.names)}
-    pairs = []
-    for (experiment, _), model in zip(terms, found, strict=True):
+    pairs: list[Pairs] = []
+    sharing: dict[int, list[tuple[Observation, Gauss, Array]]] = {}
+    found = [_rows(model, good) for model in found]
+    common = common_errors(forwards, found, rng)
+    for (experiment, _), model, drawn, source in zip(terms, found, common, sources(forwards), strict=True):
         for observation, part in zip(experiment.observations, experiment.parts(), strict=True):
-            pairs.append(_pairs(observation, _rows(part_of(model, part), good), theta, rng))
+            mine = part_of(model, part)
+            y = _simulated(observation, mine, theta, rng, drawn)
+            if mine.common is None:
+                pairs.append(_pairs(observation, mine, theta, y))
+            else:
+                sharing.setdefault(source, []).append((observation, mine, y))
+    pairs += [_shared(members, theta) for members in sharing.values()]
     bound, correction, error, narrowing, effective = _average(pairs, x, name)
     failed = int((~good).sum())
     if effective >= _ENOUGH:
@@ -160,10 +185,26 @@ def _average(pairs: Sequence[Pairs], x: Array, name: str) -> tuple[float, float,
     return float(divergence.mean()), correction, error, narrowing, float(1 / squares.mean())
 
 
-def _pairs(observation: Observation, model: Gauss, theta: Theta, rng: Generator) -> Pairs:
-    """Simulate a measurement at every draw; return their log densities under all draws, some rows at a time."""
+def _simulated(
+    observation: Observation, model: Gauss, theta: Theta, rng: Generator, common: Array | None
+) -> Array:
+    """Simulate a measurement at every draw, (n, m)."""
+    drawn = observation.noise.draw(model.mean, theta, observation.coord, rng)
+    return np.asarray(drawn + (with_error(model, rng, common) - model.mean))
+
+
+def _shared(members: Sequence[tuple[Observation, Gauss, Array]], theta: Theta) -> Pairs:
+    """Return log densities of measurements that share errors of a surrogate under all draws, some rows at a time."""
+
+    def one(i: int) -> Array:
+        return joint_log_density([o.noise.witness(y[i : i + 1], m, theta, o.coord) for o, m, y in members])
+
+    return lambda rows: np.stack([one(i) for i in range(rows.start, rows.stop)])
+
+
+def _pairs(observation: Observation, model: Gauss, theta: Theta, y: Array) -> Pairs:
+    """Return log densities of measurements y (n, m) under all draws, some rows at a time."""
     noise, coord = observation.noise, observation.coord
-    y = noise.draw(model.mean, theta, coord, rng) + (with_error(model, rng) - model.mean)
     if model.modes is None and _plain(noise):
         return _white(y, model.mean, noise.error_variance(model.mean, theta, coord) + model.var)
 
@@ -198,4 +239,5 @@ def _white(y: Array, mean: Array, variance: Array) -> Pairs:
 
 def _rows(model: Gauss, rows: Mask) -> Gauss:
     weight = None if model.weight is None else model.weight[rows]
-    return Gauss(model.mean[rows], model.var[rows], model.modes, weight)
+    common = None if model.common is None else model.common[rows]
+    return Gauss(model.mean[rows], model.var[rows], model.modes, weight, common)

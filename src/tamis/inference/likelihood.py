@@ -1,8 +1,9 @@
 """Likelihoods: how probable the measurements are at each of n points, computed for all of them at once.
 
-A `Forward` answers for one experiment. `Simulated` asks the simulator: through its batch door if it has one for
+A `Forward` answers for one experiment. `Simulated` asks the simulator: through its batch interface if it has one for
 the outputs needed, else whoever runs it for us. `Emulated` asks a surrogate, whose own variance comes with the answer
-and is added to the noise. All simulated terms of a likelihood are asked in one call, so that a generation of a sampler
+and is added to the noise; errors that its answers share, in one test or several, make these one joint density. All
+simulated terms of a likelihood are asked in one call, so that a generation of a sampler
 keeps every core busy; terms that share a surrogate share its evaluation. What is asked is a `Query`, which knows of no
 store and no process.
 """
@@ -18,11 +19,12 @@ import numpy as np
 
 from tamis.errors import SimulationError, StudyError
 from tamis.experiment import Experiment, WrongCount, imposed
+from tamis.gaussians import Witness, common_given, joint_log_density
 from tamis.runs.keys import digest
 from tamis.simulation import Simulator, batched
 from tamis.space import Space
 from tamis.surrogates.base import Surrogate
-from tamis.types import Array, Gauss, Generator, Inputs, Outputs, Value
+from tamis.types import Array, Gauss, Generator, Inputs, LogDensity, Outputs, Value
 
 
 class Forward(Protocol):
@@ -54,6 +56,7 @@ class Query:
     reads: tuple[str, ...]  # the parameters it takes, in this order
     fixed: Inputs
     vary_seed: bool = False  # a stochastic simulator draws anew at every point, instead of being a function
+    replicate: int = 0  # which of several runs at the same point, each with a seed of its own
 
     def inputs(self, row: Array) -> dict[str, Value]:
         """Return the simulator's inputs at one point."""
@@ -73,14 +76,15 @@ class Query:
 
     def _seed(self, row: Array) -> int:
         """Return the seed of a point, made from the fixed one and the point itself."""
-        return int(digest(self.fixed["seed"], [float(v).hex() for v in row])[:8], 16) >> 1
+        again = [self.replicate] if self.replicate else []
+        return int(digest(self.fixed["seed"], [float(v).hex() for v in row], *again)[:8], 16) >> 1
 
 
 @dataclass(frozen=True)
 class Simulated:
     """The simulator itself as a forward model of one experiment.
 
-    It is asked through its batch door if it has one for the outputs needed, else by ``ask``.
+    It is asked through its batch interface if it has one for the outputs needed, else by ``ask``.
     """
 
     query: Query
@@ -115,25 +119,51 @@ class Emulated:
 
 
 def part_of(found: Gauss, columns: slice | None) -> Gauss:
-    """Return these columns of an answer; modes that do not touch them are left out."""
+    """Return these columns of an answer; modes that do not touch them are left out, but for common ones."""
     if columns is None:
         return found
-    mean, var = found.mean[:, columns], found.var[:, columns]
+    answer = Gauss(found.mean[:, columns], found.var[:, columns])
+    if found.common is not None and (common := found.common[:, :, columns]).any():
+        answer = answer._replace(common=common)
     if found.modes is None or found.weight is None:
-        return Gauss(mean, var)
+        return answer
     modes = found.modes[:, columns]
     mine = modes.any(axis=1)
-    return Gauss(mean, var, modes[mine], found.weight[:, mine]) if mine.any() else Gauss(mean, var)
+    return answer._replace(modes=modes[mine], weight=found.weight[:, mine]) if mine.any() else answer
 
 
-def with_error(model: Gauss, rng: Generator) -> Array:
-    """Add to the answers of a surrogate one draw of its error; those of the simulator itself have none."""
+def with_error(model: Gauss, rng: Generator, common: Array | None = None) -> Array:
+    """Add to the answers of a surrogate one draw of its error; those of the simulator itself have none.
+
+    ``common`` (n, f) are the standard normal numbers behind what the answers share with others of the surrogate.
+    """
     mean = model.mean
     if model.var.any():
         mean = mean + np.sqrt(model.var) * rng.standard_normal(mean.shape)
     if model.modes is not None and model.weight is not None:
         mean = mean + (np.sqrt(model.weight) * rng.standard_normal(model.weight.shape)) @ model.modes
+    if model.common is not None:
+        drawn = rng.standard_normal(model.common.shape[:2]) if common is None else common
+        mean = mean + np.einsum("nf,nfm->nm", drawn, model.common)
     return mean
+
+
+def sources(forwards: Sequence[Forward]) -> list[int]:
+    """Return, for each forward model, the first that asks the same surrogate: those share its common errors."""
+    first: dict[tuple[int, int], int] = {}
+    return [
+        first.setdefault((id(f.surrogate), id(f.space)), i) if isinstance(f, Emulated) else i
+        for i, f in enumerate(forwards)
+    ]
+
+
+def common_errors(forwards: Sequence[Forward], models: Sequence[Gauss], rng: Generator) -> list[Array | None]:
+    """Draw the standard normal numbers behind common errors, (n, f), for each answer: one draw a surrogate."""
+    drawn: dict[int, Array] = {}
+    for source, model in zip(sources(forwards), models, strict=True):
+        if model.common is not None and source not in drawn:
+            drawn[source] = rng.standard_normal(model.common.shape[:2])
+    return [drawn.get(source) for source in sources(forwards)]
 
 
 def _joined_columns(queries: Sequence[Query], points: Sequence[Array]) -> dict[str, Any]:
@@ -150,7 +180,7 @@ def _joined_columns(queries: Sequence[Query], points: Sequence[Array]) -> dict[s
         if any(isinstance(part, str) for part in parts):
             if len(set(map(str, parts))) > 1:
                 raise StudyError(
-                    f'the batch door takes one "{name}" at a time, found {sorted(set(map(str, parts)))}'
+                    f'the batch interface takes one "{name}" at a time, found {sorted(set(map(str, parts)))}'
                 )
             columns[name] = parts[0]
         else:
@@ -167,7 +197,7 @@ def _of_runs(ask: Ask | None, queries: Sequence[Query], points: Sequence[Array])
     simulator = queries[0].simulator
     if ask is None:
         raise StudyError(
-            f"simulator {simulator.name} has no batch door; give a run store to sample it directly"
+            f"simulator {simulator.name} has no batch interface; give a run store to sample it directly"
         )
     at = [(query, row) for query, x in zip(queries, points, strict=True) for row in x]
     needs = {id(query): sorted(query.experiment.needs) for query in queries}
@@ -197,29 +227,73 @@ def _of_runs(ask: Ask | None, queries: Sequence[Query], points: Sequence[Array])
 class Likelihood:
     """The log density of all measurements at each of n points of a space.
 
-    A failed run, which has no answer to an experiment, has likelihood zero. Where some of the numbers of an answer are
+    A failed run, which has no answer to an experiment, has likelihood zero; where surrogates answer, ``success`` may
+    say how probable an answer is. Where some of the numbers of an answer are
     missing the likelihood is not a number, for the sampler to tell.
     """
 
     space: Space
     terms: tuple[tuple[Experiment, Forward], ...]
+    success: LogDensity | None = None  # log probability that runs succeed, where a surrogate answers for them
 
     def __call__(self, x: Array) -> Array:
         """Map (n, d) points to (n,) log-likelihoods."""
-        theta = {name: x[:, i] for i, name in enumerate(self.space.names)}
+        theta = self._named(x)
         total, failed, partly = np.zeros(len(x)), np.zeros(len(x), dtype=bool), np.zeros(len(x), dtype=bool)
         forwards = [forward for _, forward in self.terms]
         models = respond(forwards, places(self.space, forwards, x))
-        for (experiment, _), model in zip(self.terms, models, strict=True):
+        sharing: dict[int, list[Witness]] = {}
+        for (experiment, _), model, source in zip(self.terms, models, sources(forwards), strict=True):
             missing = np.isnan(model.mean)
             failed |= missing.all(axis=1)
             partly |= missing.any(axis=1)
             for observation, part in zip(experiment.observations, experiment.parts(), strict=True):
-                mine = part_of(model, part)
-                total += observation.noise.loglike(
-                    np.atleast_2d(observation.y), mine, theta, observation.coord
-                )
+                mine, y = part_of(model, part), np.atleast_2d(observation.y)
+                if mine.common is None:
+                    total += observation.noise.loglike(y, mine, theta, observation.coord)
+                else:
+                    witness = observation.noise.witness(y, mine, theta, observation.coord)
+                    sharing.setdefault(source, []).append(witness)
+        for witnesses in sharing.values():
+            total += joint_log_density(witnesses)
+        if self.success is not None:
+            total += self.success(x)
         return np.where(failed, -np.inf, np.where(partly, np.nan, total))
+
+    def _named(self, x: Array) -> dict[str, Array]:
+        return {name: x[:, i] for i, name in enumerate(self.space.names)}
+
+    def informed(
+        self, x: Array, forwards: Sequence[Forward], models: Sequence[Gauss], space: Space
+    ) -> list[Gauss]:
+        """Return answers at points x (n, d) of a space with what the data tell of errors shared with them.
+
+        Where a surrogate misses the tests, it misses other answers that share its errors: these are shifted and
+        their common errors are those that the data leave open.
+        """
+        mine = [forward for _, forward in self.terms]
+        theta = {name: x[:, space.index(name)] for name in self.space.names}
+        own = np.column_stack(list(theta.values()))
+        told = respond(mine, places(self.space, mine, own))
+        sharing: dict[int, list[Witness]] = {}
+        keys = sources([*mine, *forwards])
+        for (experiment, _), model, key in zip(self.terms, told, keys[: len(mine)], strict=True):
+            for observation, part in zip(experiment.observations, experiment.parts(), strict=True):
+                answer = part_of(model, part)
+                if answer.common is not None:
+                    y = np.atleast_2d(observation.y)
+                    witness = observation.noise.witness(y, answer, theta, observation.coord)
+                    sharing.setdefault(key, []).append(witness)
+        given = {key: common_given(witnesses) for key, witnesses in sharing.items()}
+        answers = []
+        for model, key in zip(models, keys[len(mine) :], strict=True):
+            if model.common is None or key not in given:
+                answers.append(model)
+                continue
+            centre, root = given[key]
+            mean = model.mean + np.einsum("nf,nfm->nm", centre, model.common)
+            answers.append(model._replace(mean=mean, common=root.swapaxes(1, 2) @ model.common))
+        return answers
 
 
 def means(space: Space, forwards: Sequence[Forward], x: Array) -> Array:
@@ -243,11 +317,11 @@ def respond(forwards: Sequence[Forward], points: Sequence[Array]) -> list[Gauss]
     found: dict[int, Gauss] = {}
     if simulated:
         queries, at = [f.query for _, f in simulated], [points[i] for i, _ in simulated]
-        door = batched(queries[0].simulator, {name for query in queries for name in query.experiment.needs})
-        if door is None:
+        batch = batched(queries[0].simulator, {name for query in queries for name in query.experiment.needs})
+        if batch is None:
             rows = _of_runs(simulated[0][1].ask, queries, at)
         else:
-            outputs = door.batch(_joined_columns(queries, at))
+            outputs = batch.batch(_joined_columns(queries, at))
             edges = np.cumsum([0, *map(len, at)])
             rows = [
                 query.experiment.rows({name: outputs[name][a:b] for name in query.experiment.needs})

@@ -20,6 +20,7 @@ import numpy as np
 
 from tamis.errors import StudyError, TamisWarning
 from tamis.files import load_arrays, save_arrays
+from tamis.space import Space
 from tamis.types import Generator
 
 State = TypeVar("State")
@@ -54,7 +55,7 @@ def run(
     tag
         Arrays or numbers that name the problem; a checkpoint with another tag is ignored.
     report
-        Told of every new state.
+        Called with every new state.
     checkpoint
         Where the state is kept while the run lasts and found when it is resumed. The caller removes it.
     """
@@ -77,6 +78,16 @@ def run(
             _save(state, k, checkpoint, tags)
         raise
     return state
+
+
+def problem(sampler: str, space: Space) -> dict[str, Any]:
+    """Name a problem for the tag of its checkpoints, as far as sampler and prior go."""
+    return {
+        "sampler": sampler,
+        "names": space.names,
+        "prior": space.from_unit(np.array([[0.1], [0.5], [0.9]]) * np.ones(space.dim)),
+        "correlation": np.empty(0) if space.correlation is None else space.correlation,
+    }
 
 
 def _save(state: Any, k: int, path: Path, tags: Mapping[str, Any]) -> None:

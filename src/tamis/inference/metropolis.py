@@ -39,6 +39,7 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
@@ -60,7 +61,7 @@ _HISTORY = 4096  # points, at most, to which proposals are fitted
 _STARTS = 4000  # points of the prior, at least, that are tried before the likelihood is called zero
 _STEERING = 3.0, 0.6  # gain of the k-th correction of the scale: the first over k to the power of the second
 _ODD = 0.05  # share of the groups that need not have mixed for a run to end
-_RHAT, _ESS = 1.05, 100.0  # beyond which the user is told
+_RHAT, _ESS = 1.05, 100.0  # beyond which the user is warned
 UNMIXED = "the sampler did not mix"  # how that begins
 
 Propose = Callable[[mixture.Mixture, Array, Generator], Array]
@@ -144,7 +145,7 @@ def metropolis(
         File from which an interrupted run goes on; the caller removes it afterwards, and names another for another
         likelihood, which no file can tell.
     progress
-        Told after every block of steps.
+        Called after every block of steps.
     start
         Physical points (chains, d) where the chains begin. Default: where a short tempered run from the prior leads.
     groups
@@ -163,23 +164,18 @@ def metropolis(
     """
     _check(space, chains, draws, groups, start, extend)
     target = scores.Target(space, loglike)
-    corners = space.from_unit(np.array([[0.1], [0.5], [0.9]]) * np.ones(space.dim))
     tag = {
-        "sampler": "metropolis",
-        "names": space.names,
-        "prior": corners,
-        "correlation": np.empty(0) if space.correlation is None else space.correlation,
+        **loop.problem("metropolis", space),
         "settings": (chains, draws, groups, extend),
         "start": np.empty(0) if start is None else start,
     }
     first = None if start is None else scores.from_unit(space.to_unit(start))
     tell = progress or silent
     plan = Plan(draws, extend * draws, groups, lambda kept: _enough(*_judged(_chains(space, kept), groups)))
-    fitted = _Fitted()
     state = loop.run(
         State,
-        lambda generator: init(target, (chains, space.dim), plan, first, generator),
-        lambda last, generator: step(last, target, plan, fitted, generator),
+        partial(init, target, (chains, space.dim), plan, first),
+        partial(step, target=target, plan=plan, fitted=_Fitted()),
         lambda last: len(last.trace) == last.until,
         rng=rng,
         tag=tag,
@@ -298,10 +294,11 @@ class _Fitted:
 
 def step(
     state: State,
+    rng: Generator,
+    *,
     target: scores.Target,
     plan: Plan,
     fitted: Callable[[State], mixture.Mixture],
-    rng: Generator,
 ) -> State:
     """Advance all chains by a block of steps, with proposals fitted to what was seen before it."""
     q = None
@@ -399,7 +396,7 @@ def _judged(x: Array, groups: int) -> tuple[Array, Array]:
 
 
 def _enough(rhat: Array, ess: Array) -> bool:
-    """Say whether all groups have mixed but for the worst twentieth."""
+    """Return whether all groups have mixed but for the worst twentieth."""
     bad = np.sum([not mixed(r, e) for r, e in zip(rhat, ess, strict=True)])
     return bool(bad <= _ODD * len(rhat))
 
@@ -458,7 +455,7 @@ def _check(space: Space, chains: int, draws: int, groups: int, start: Array | No
 
 
 def mixed(rhat: Array, ess: Array) -> bool:
-    """Say whether chains agree and their draws are worth enough, from both figures of every parameter."""
+    """Return whether chains agree and their draws are worth enough, from both figures of every parameter."""
     return bool(rhat.max() <= _RHAT and ess.min() >= _ESS)  # not where one is NaN: nothing has moved
 
 

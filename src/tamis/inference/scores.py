@@ -16,7 +16,7 @@ from tamis.errors import StudyError, TamisWarning
 from tamis.space import Space
 from tamis.types import Array, LogDensity
 
-NAN = "the log-likelihood is not a number"  # how the user is told
+NAN = "the log-likelihood is not a number"  # of the warning
 EDGE = 8.2  # scores beyond it leave the unit cube in floating point; the prior's mass there is 2e-16
 
 
@@ -35,7 +35,7 @@ class Target:
     """The log-likelihood as a function of scores, minus infinity beyond the edge; it counts what is not a number.
 
     A likelihood that is not a number is treated as zero, which is right for a model that has no answer and hides a
-    mistake elsewhere. So samplers keep the count in their state, and `tell_nan` tells it.
+    mistake elsewhere. So samplers keep the count in their state, and `tell_nan` warns of it.
     """
 
     def __init__(self, space: Space, loglike: LogDensity) -> None:

@@ -29,13 +29,14 @@ mass, N points miss it with probability exp(-N p).
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import gammaln, logsumexp, ndtr
 
 from tamis.inference import scores
-from tamis.types import Array, Generator, LogDensity
+from tamis.types import Array, Generator, Indices
 
 LOOKS = 4  # batches of points of the prior
 CLIMBS = 3  # batches by which starts climb, half as large
@@ -88,26 +89,42 @@ def starts(points: Array, evaluated: int, size: int) -> tuple[Array, Array]:
     return mean, np.minimum(sd, 1.0)[:, :, None] ** 2 * np.eye(d)
 
 
+@dataclass(frozen=True)
+class Batch:
+    """Draws of all clouds."""
+
+    z: Array  # (size, d)
+    cloud: Indices  # (size,), which cloud each was drawn from
+    log_prior: Array  # (size,)
+    base: Array  # (size,), log of prior / (cloud's density x its draws)
+
+
+def draw(mean: Array, scale: Array, size: int, rng: Generator) -> Batch:
+    """Draw a batch from all clouds, in turn."""
+    count, d = mean.shape
+    cloud = np.arange(size) % count
+    factor = np.linalg.cholesky(scale)
+    precision = rng.gamma(_FREEDOM / 2, 2 / _FREEDOM, size=(size, 1))
+    step = rng.standard_normal((size, d)) / np.sqrt(precision)
+    z = mean[cloud] + np.einsum("nij,nj->ni", factor[cloud], step)
+    log_prior = scores.log_prior(z)
+    log_q = gammaln((_FREEDOM + d) / 2) - gammaln(_FREEDOM / 2) - d / 2 * math.log(_FREEDOM * math.pi)
+    log_q = log_q - (_FREEDOM + d) / 2 * np.log1p((step**2).sum(axis=1) / _FREEDOM)
+    log_q -= np.log(np.einsum("kii->ki", factor)).sum(axis=1)[cloud]
+    return Batch(z, cloud, log_prior, log_prior - log_q - np.log(np.bincount(cloud))[cloud])
+
+
 def advance(
-    mean: Array, scale: Array, target: LogDensity, size: int, climb: bool, rng: Generator
+    mean: Array, scale: Array, batch: Batch, log_likelihood: Array, climb: bool
 ) -> tuple[Array, Array, Array]:
-    """Draw a batch from all clouds, and move and shape each by its own part of it.
+    """Move and shape each cloud by its own draws.
 
     Return the clouds, and for every draw the log-likelihood, the log of prior / (cloud's density x its draws), and the
     cloud's number, (size, 3): the sum of exp(log-likelihood + the second) over a cloud is the mass that it covers.
     """
     count, d = mean.shape
     mean, scale = mean.copy(), scale.copy()
-    cloud = np.arange(size) % count
-    factor = np.linalg.cholesky(scale)
-    precision = rng.gamma(_FREEDOM / 2, 2 / _FREEDOM, size=(size, 1))
-    step = rng.standard_normal((size, d)) / np.sqrt(precision)
-    z = mean[cloud] + np.einsum("nij,nj->ni", factor[cloud], step)
-    log_likelihood, log_prior = target(z), scores.log_prior(z)
-    log_q = gammaln((_FREEDOM + d) / 2) - gammaln(_FREEDOM / 2) - d / 2 * math.log(_FREEDOM * math.pi)
-    log_q = log_q - (_FREEDOM + d) / 2 * np.log1p((step**2).sum(axis=1) / _FREEDOM)
-    log_q -= np.log(np.einsum("kii->ki", factor)).sum(axis=1)[cloud]
-    base = log_prior - log_q - np.log(np.bincount(cloud))[cloud]
+    z, cloud, log_prior, base = batch.z, batch.cloud, batch.log_prior, batch.base
     for k in range(count):
         known = (cloud == k) & np.isfinite(log_likelihood)
         here = z[known]

@@ -51,10 +51,10 @@ from tamis.types import Array, Event, Generator, Indices, LogDensity, Progress, 
 _SWEEPS_PER_PASS = 3
 _CLOSING_SWEEPS = 8
 _FORGOTTEN = 0.1  # largest correlation with the beginning of the stage, when the stage may end
-_WORRYING = 0.3  # the same, when the user is told
+_WORRYING = 0.3  # the same, when the user is warned
 _DRIFTING = 3.0  # shift of a mean during the stage, in standard errors, when the stage begins again
 _TOO_FAR = 0.7  # first exponent that modes found ask for, over that taken, when the stages begin again
-_DISAGREEMENT = 5.0  # of the two evidences, in standard errors, when the user is told
+_DISAGREEMENT = 5.0  # of the two evidences, in standard errors, when the user is warned
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def tmcmc(
         File from which an interrupted run goes on; the caller removes it afterwards, and names another for another
         likelihood, which no file can tell.
     progress
-        Told after every few sweeps.
+        Called after every few sweeps.
     fraction
         Effective share of the points after the weights of one stage: higher makes stages shorter.
     sweeps
@@ -137,14 +137,7 @@ def tmcmc(
         raise StudyError(f"tmcmc needs at least 16 points, found n = {n}")
     with held():
         target = scores.Target(space, loglike)
-        corners = space.from_unit(np.array([[0.1], [0.5], [0.9]]) * np.ones(space.dim))
-        tag = {
-            "sampler": "tmcmc",
-            "names": space.names,
-            "prior": corners,
-            "correlation": np.empty(0) if space.correlation is None else space.correlation,
-            "settings": (n, fraction, sweeps),
-        }
+        tag = {**loop.problem("tmcmc", space), "settings": (n, fraction, sweeps)}
         tell = progress or silent
         state = loop.run(
             State,
@@ -230,7 +223,7 @@ def step(state: State, rng: Generator, *, target: scores.Target, fraction: float
 
 
 def _judged(state: State, fraction: float, sweeps: int) -> State:
-    """Say whether the population has mixed, or begin to count anew where a mean still drifts."""
+    """Return whether the population has mixed, or begin to count anew where a mean still drifts."""
     memory, drift = _memory(state), _drift(state, fraction)
     state = replace(state, memory=_with_last(state.memory, memory), drift=_with_last(state.drift, drift))
     if state.passes * _SWEEPS_PER_PASS >= 2 * sweeps:
@@ -258,7 +251,8 @@ def search(state: State, target: LogDensity, fraction: float, rng: Generator) ->
     mode, width, climbs = state.mode, state.width, state.searched - scouting.LOOKS
     if climbs == 1:
         mode, width = scouting.starts(state.best, state.calls, n // 2)
-    mode, width, rare = scouting.advance(mode, width, target, n // 2, climbs <= scouting.CLIMBS, rng)
+    batch = scouting.draw(mode, width, n // 2, rng)
+    mode, width, rare = scouting.advance(mode, width, batch, target(batch.z), climbs <= scouting.CLIMBS)
     state = replace(state, mode=mode, width=width, calls=state.calls + n // 2)
     if state.searched < scouting.BATCHES:
         return state

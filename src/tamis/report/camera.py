@@ -38,11 +38,16 @@ FRONT = VIEWS[0]
 
 
 def best_view(
-    solids: Sequence[Solid], poses: NDArray[np.float32], moved: NDArray[np.bool_], floors: Sequence[Floor]
+    solids: Sequence[Solid],
+    poses: NDArray[np.float32],
+    moved: NDArray[np.bool_],
+    floors: Sequence[Floor],
+    groups: Sequence[str] | None = None,
 ) -> Array:
     """Return the camera for solids (b) with poses (t, b, 7) that have moved (t, b), on the free side of floors.
 
-    A plane motion, of nothing but disks and lines, is seen from straight ahead.
+    Each of the groups (b) counts as much as any other, so that one rock is not lost among the blocks it throws. A plane
+    motion, of nothing but disks and lines, is seen from straight ahead.
     """
     if (ahead := _straight(solids, poses)) is not None:
         return ahead
@@ -53,7 +58,7 @@ def best_view(
     centres = poses[..., :3].astype(np.float64)
     way = (centres - centres[0])[moved]
     reach = np.array([part.reach for part in solids])[:, None]
-    visible = _sight(solids, poses, moved)
+    visible = _sight(solids, poses, moved, [""] * len(solids) if groups is None else groups)
     marks = [visible(view) * _across(view, way) * _size(view, centres, reach) for view in views]
     return next(view for view, mark in zip(views, marks, strict=True) if mark >= _NEARLY * max(marks))
 
@@ -87,16 +92,25 @@ def _size(view: Array, centres: Array, reach: Array) -> float:
 
 
 def _sight(
-    solids: Sequence[Solid], poses: NDArray[np.float32], moved: NDArray[np.bool_]
+    solids: Sequence[Solid], poses: NDArray[np.float32], moved: NDArray[np.bool_], groups: Sequence[str]
 ) -> Callable[[Array], float]:
-    """Return the function from a view to the part of what has moved that is in sight.
+    """Return the function from a view to the part of what moves that is in sight, before it moves as well as after.
 
-    Lines of sight start at points spread evenly over what has moved; shapes in the way are taken for boxes.
+    Lines of sight start at points spread evenly over the groups and what moves of each; shapes in the way are taken
+    for boxes.
     """
-    t, b = np.nonzero(moved)
-    n = min(_RAYS, 1 + _PAIRS // len(solids))
-    chosen = np.arange(n) * len(t) // n
-    t, b = t[chosen], b[chosen]
+    kind = np.unique(np.asarray(groups), return_inverse=True)[1]
+    ever = np.flatnonzero(moved.any(axis=0))
+    share = max(1, min(_RAYS, 1 + _PAIRS // len(solids)) // len(np.unique(kind[ever])))
+    rows = []
+    for k in np.unique(kind[ever]):
+        t, b = (
+            grid.ravel() for grid in np.meshgrid(np.arange(len(moved)), ever[kind[ever] == k], indexing="ij")
+        )
+        chosen = np.arange(share) * len(t) // share
+        rows.append(np.array([t[chosen], b[chosen]]))
+    t, b = np.concatenate(rows, axis=1)
+    n = len(t)
     low = np.array([part.points.min(axis=0) - part.radius for part in solids])
     high = np.array([part.points.max(axis=0) + part.radius for part in solids])
     middle, half = 0.5 * (low + high), 0.5 * (high - low)

@@ -136,7 +136,7 @@ def modes_figure(
 
 
 def _draw_parts(ax: Axes, parts: Sequence[Mapping[str, Bounds]], posterior: Posterior) -> None:
-    """Draw the density of the parameter that the parts are told by, each part shaded."""
+    """Draw the density of the parameter that tells the parts apart, each part shaded."""
     name = next(iter(parts[0]))
     index = posterior.space.index(name)
     parameter = posterior.space.parameters[index]

@@ -108,9 +108,9 @@ def advice(ranked: Sequence[Candidate], space: Space) -> str:
     """Say in a sentence which experiment is best and what it is good for."""
     best = ranked[0]
     text = f"Best: {candidate_title(best)}. It is expected to add {gained(best)} nats"
-    told = _narrowed(best, space)
-    if told:
-        falls = " and ".join(f"of {name} by {percent(share)}" for name, share in told)
+    narrowed = _narrowed(best, space)
+    if narrowed:
+        falls = " and ".join(f"of {name} by {percent(share)}" for name, share in narrowed)
         text += f" and to reduce the standard deviation {falls}"
     return f"{text}."
 
@@ -127,8 +127,8 @@ def ranking_grid(ranked: Sequence[Candidate], space: Space) -> Grid:
     failures = any(c.failed for c in ranked)
     shown = []
     for k, c in enumerate(ranked[:_LISTED], start=1):
-        told = ", ".join(f"{name} {percent(share)}" for name, share in _narrowed(c, space)) or "none"
-        row = [count(k), c.name, readable(c.label), Cell(gained(c), c.gain), told]
+        narrowing = ", ".join(f"{name} {percent(share)}" for name, share in _narrowed(c, space)) or "none"
+        row = [count(k), c.name, readable(c.label), Cell(gained(c), c.gain), narrowing]
         shown.append([*row, count(c.failed)] if failures else row)
     titles = ["rank", "experiment", "conditions", "expected gain [nat]", "narrowed most"]
     caption = (

@@ -46,6 +46,7 @@ from tamis.report.propagation import propagation_blocks
 from tamis.report.references import beside, reference_grid
 from tamis.report.runs import run_blocks
 from tamis.report.sensitivity import influence_blocks
+from tamis.report.sources import robust_blocks, source_blocks
 from tamis.report.surrogate import surrogate_blocks
 from tamis.report.tables import (
     Cell,
@@ -315,7 +316,7 @@ def surrogate(results: Results) -> list[Block]:
 
 
 def parts(results: Results) -> list[Block]:
-    """Show what each part of a split study says, and how well it foretells the others."""
+    """Show what each part of a split study says, and how well it predicts the others."""
     return part_blocks(results.parts)
 
 
@@ -330,6 +331,12 @@ def prediction(results: Results) -> list[Block]:
     held = [p for p in results.panels or () if p.use == "validate"]
     new = [p for p in results.panels or () if p.use == "predict"]
     caption = "Bands hold 90 %: dark blue what the parameters leave open, light blue with errors added."
+    if results.sources:
+        caption = (
+            "Bands hold 90 %: dark blue the model's answers over all draws, whose spread is that of parameters, models "
+            "and random numbers together, light blue with errors added. Dashed, and as open marks: runs at the best "
+            "points of the posteriors."
+        )
     if held:
         blocks.append(Heading("Held-out tests"))
         blocks += panel_pictures("held-out", held, f"Tests the calibration did not see. {caption}")
@@ -338,12 +345,18 @@ def prediction(results: Results) -> list[Block]:
         blocks.append(Heading("New conditions"))
         blocks += panel_pictures("prediction", new, caption)
     blocks += exceedance_blocks(results.panels or ())
+    blocks += robust_blocks(results.panels or ())
     return blocks + propagation_blocks(results.propagations or (), results.study.model_space)
+
+
+def sources(results: Results) -> list[Block]:
+    """Show from which posteriors the parameters were drawn."""
+    return source_blocks(results.sources or (), results.study.space.names)
 
 
 def runs(results: Results) -> list[Block]:
     """Count the runs, time them, list what failed and show where."""
-    return run_blocks(results.design, results.study.space, results.sampled)
+    return run_blocks(results.design, results.study.space, results.sampled, results.posterior)
 
 
 def provenance(results: Results) -> list[Block]:
@@ -399,6 +412,7 @@ FIRST: tuple[Screen[Results], ...] = (
     Screen("parameters", "Parameters", parameter_screen),
     Screen("surrogate", "Surrogate", surrogate),
     Screen("sampler", "Sampler", sampler),
+    Screen("sources", "Sources", sources),
     Screen("prediction", "Prediction", prediction),
 )
 LAST: tuple[Screen[Results], ...] = (

@@ -1,4 +1,4 @@
-"""A split study: what each part of the data says of the parameters, and how well it foretells the other parts."""
+"""A split study: what each part of the data says of the parameters, and how well it predicts the other parts."""
 
 from __future__ import annotations
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from tamis.report.blocks import Block, Grid, Heading, Picture, grid
 from tamis.report.style import (
+    COLOURS,
     DATA,
     FAINT,
     HELD_OUT,
@@ -39,6 +40,7 @@ from tamis.report.style import (
     limits,
     note_lines,
     place,
+    set_abscissa,
     shortened,
     styled,
 )
@@ -49,6 +51,7 @@ from tamis.types import Array, Table
 if TYPE_CHECKING:
     from tamis.results.records import Panel
 
+_BEST: dict[str, Any] = {"lw": 1.1, "ls": (0, (3, 2)), "zorder": 4.5}
 _VERTICES = 400  # of a band; more cannot be seen
 _VECTORS = 150  # beyond this they are one picture inside the SVG
 _LIMITED = 6  # panels of exceedance, to a figure
@@ -100,6 +103,7 @@ def bands_figure(panels: Sequence[Panel]) -> Figure:
             if panel.residual.size:
                 ax.tick_params(labelbottom=False)
                 low = place(figure, left, top + 0.08, inner, _STRIP)
+                low.set_xscale(ax.get_xscale())
                 _draw_residual(low, panel, ax.get_xlim())
                 top += 0.08 + _STRIP
             for each in (ax, low):
@@ -136,16 +140,18 @@ def draw_panel(ax: Axes, panel: Panel, *, ylim: tuple[float, float] | None = Non
         ax.fill_between(px, *panel.total_band[:, keep], color=TOTAL, lw=0, alpha=0.85, zorder=2)
         ax.fill_between(px, *panel.model_band[:, keep], color=PARAMETERS, lw=0, zorder=3)
         ax.plot(px, panel.mean[keep], color=POSTERIOR, lw=1.2, zorder=4)
+        for row, colour in zip(panel.best, COLOURS, strict=False):
+            ax.plot(px, row[keep], color=colour, **_BEST)
     _draw_data(ax, panel)
     everything = [panel.x, panel.overlay[:, 0]]
-    ax.set_xlim(*limits(everything, 0.25 if len(x) == 1 else 0.02 if len(x) > 30 else 0.05))
+    set_abscissa(ax, everything, 0.25 if len(x) == 1 else 0.02 if len(x) > 30 else 0.05)
     ax.set_ylim(*(ylim or panel_limits([panel])))
     label_axis(ax.yaxis, panel.ylabel, ticks=5, room=box(ax)[1] + 0.3)
 
 
 def panel_limits(panels: Sequence[Panel]) -> tuple[float, float]:
     """Return a range for the ordinate: data and total band in full, the prior unless it dwarfs them."""
-    low, high = limits([v for p in panels for v in (p.total_band, p.model_band, *_measured(p))])
+    low, high = limits([v for p in panels for v in (p.total_band, p.model_band, p.best, *_measured(p))])
     priors = [p.prior for p in panels if p.prior.size]
     if priors:
         plow, phigh = limits(priors, 0.02)
@@ -174,7 +180,11 @@ def _draw_data(ax: Axes, panel: Panel) -> None:
     colour = HELD_OUT if panel.use == "validate" else DATA
     for replicate in panel.y:
         _draw_points(ax, panel.x, replicate, panel.y_sd, colour)
-    if len(panel.overlay):
+    if (
+        len(panel.overlay) > _VECTORS and (np.diff(panel.overlay[:, 0]) > 0).all()
+    ):  # a signal beside a prediction
+        ax.plot(panel.overlay[:, 0], panel.overlay[:, 1], color=colour, lw=0.5, zorder=5)
+    elif len(panel.overlay):
         _draw_points(ax, panel.overlay[:, 0], panel.overlay[:, 1], panel.overlay[:, 2], colour)
 
 
@@ -256,9 +266,14 @@ def add_legend(figure: Figure, panels: Sequence[Panel]) -> None:
     handles: list[Patch | Line2D] = []
     if any(p.prior.size for p in panels):
         handles.append(Patch(color=PRIOR_FILL, label="prior, 90 %"))
-    handles.append(Patch(color=PARAMETERS, label="parameters, 90 %"))
+    whole = any(p.split.size for p in panels)  # the choice of model and the runs' noise are in it as well
+    handles.append(Patch(color=PARAMETERS, label="model alone, 90 %" if whole else "parameters, 90 %"))
     handles.append(Patch(color=TOTAL, label="with errors, 90 %"))
     handles.append(Line2D([], [], color=POSTERIOR, lw=1.4, label="mean"))
+    for name, colour in zip(dict.fromkeys(n for p in panels for n in p.best_of), COLOURS, strict=False):
+        handles.append(
+            Line2D([], [], color=colour, marker="D", ms=3.2, mfc="white", label=f"best fit, {name}", **_BEST)
+        )
     for use, colour in (("fit", DATA), ("validate", HELD_OUT)):
         mine = [
             p for p in panels if (p.use == "validate") == (use == "validate") and (p.y.size or len(p.overlay))
@@ -311,6 +326,8 @@ def _draw_row(ax: Axes, panel: Panel, at: int) -> None:
     ax.hlines(at, *panel.total_band, color=TOTAL, lw=9)
     ax.hlines(at, *panel.model_band, color=PARAMETERS, lw=5)
     ax.plot(panel.mean, [at], ls="", marker="|", ms=10, mew=1.4, color=POSTERIOR)
+    for value, colour in zip(panel.best[:, 0] if panel.best.size else (), COLOURS, strict=False):
+        ax.plot([value], [at], ls="", marker="D", ms=3.6, mfc="white", mec=colour, zorder=4.5)
     bars = _bars(panel.y_sd)
     for value in panel.y:
         ax.errorbar(
@@ -419,7 +436,7 @@ def exceedance_figure(panels: Sequence[Panel]) -> Figure:
         for row, colour in ((0, PARAMETERS), (1, POSTERIOR)):
             share = 100.0 * panel.exceedance[row, order]
             ax.plot(x, share, color=colour, lw=1.4, marker=mark, ms=2.6, zorder=2 + row)
-        ax.set_xlim(*limits([x], 0.02))
+        set_abscissa(ax, [x], 0.02)
         ax.set_ylim(-0.02 * _top(panel), _top(panel))
         ax.grid(axis="y", color=PRIOR_FILL, lw=0.5)
         ax.yaxis.set_label_coords(-0.45 / inner, 0.5)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
@@ -29,15 +31,18 @@ from tamis.report.style import (
 from tamis.report.tables import count, number, plain
 from tamis.runs.store import Run, failure_groups
 from tamis.space import Space
-from tamis.types import Mask, Table
+from tamis.types import Array, Mask, Table
 
 if TYPE_CHECKING:
+    from tamis.inference.posterior import Posterior
     from tamis.results.records import DesignRuns
 
 MAPPED = 4  # inputs whose pairs are mapped; six pairs fill two rows
 
 
-def run_blocks(design: DesignRuns | None, space: Space, sampled: Sequence[Run]) -> list[Block]:
+def run_blocks(
+    design: DesignRuns | None, space: Space, sampled: Sequence[Run], posterior: Posterior | None = None
+) -> list[Block]:
     """Count the runs, time them, list what failed and show where."""
     if design is None or not design.runs:
         return []
@@ -49,7 +54,13 @@ def run_blocks(design: DesignRuns | None, space: Space, sampled: Sequence[Run]) 
     if design.names:
         caption = "Points of the design in the space of the inputs that vary"
         caption += f" (the first {MAPPED})." if len(design.names) > MAPPED else "."
-        picture = design_figure(design, space, sampled)
+        weighed = {} if posterior is None else posterior.diagnostics
+        if "success_map" in weighed:
+            caption += (
+                " Shaded, with lines at 10, 50 and 90 %: the probability that a run succeeds, by which the "
+            )
+            caption += "likelihood is multiplied, averaged over the inputs that are not shown."
+        picture = design_figure(design, space, sampled, weighed)
         blocks.append(Picture("design", picture, caption, {"runs": numbers}))
     return blocks
 
@@ -127,10 +138,16 @@ def failed_points(design: DesignRuns) -> Mask:
 
 
 @styled
-def design_figure(design: DesignRuns, space: Space, sampled: Sequence[Run] = ()) -> Figure:
+def design_figure(
+    design: DesignRuns,
+    space: Space,
+    sampled: Sequence[Run] = (),
+    weighed: Mapping[str, Array] | None = None,
+) -> Figure:
     """Draw the design points, those with a failed run in red, over pairs of inputs or along a single one.
 
-    Failures of the sampler's runs are drawn small, as many as there are.
+    Failures of the sampler's runs are drawn small, as many as there are. Below lies the probability of success, where
+    the posterior was weighed by it (`success_map` of its diagnostics).
     """
     bad = failed_points(design)
     lost = [[float(run.inputs[name]) for name in design.names] for run in sampled if run.status != "done"]
@@ -144,6 +161,8 @@ def design_figure(design: DesignRuns, space: Space, sampled: Sequence[Run] = ())
     width = WIDTH / 3
     for k, (i, j) in enumerate(pairs):
         ax = place(figure, (k % columns) * width + 0.7, 0.4 + (k // columns) * cell, width - 0.9, side)
+        if weighed and "success_map" in weighed and j is not None:
+            _shade(ax, weighed["success_at"][i], weighed["success_at"][j], weighed["success_map"][k])
         x = design.x[:, i]
         y = np.zeros(len(x)) if j is None else design.x[:, j]
         ax.plot(x[~bad], y[~bad], ls="", marker="o", ms=2.8, mew=0, color=PRIOR)
@@ -169,6 +188,15 @@ def design_figure(design: DesignRuns, space: Space, sampled: Sequence[Run] = ())
     shown = [*handles[: 1 + bad.any()], *([small] if len(later) else [])]
     figure.legend(handles=shown, loc="upper left", ncols=3, borderaxespad=0.1)
     return figure
+
+
+def _shade(ax: Axes, x: Array, y: Array, chance: Array) -> None:
+    """Shade where runs are improbable to succeed, with lines of equal probability."""
+    levels = np.linspace(0.0, 1.0, 11)
+    shades = [to_rgba(FAILURE, 0.3 * (1 - level)) for level in levels[:-1]]
+    ax.contourf(x, y, chance.T, levels=levels.tolist(), colors=shades)
+    lines = ax.contour(x, y, chance.T, levels=[0.1, 0.5, 0.9], colors=[FAILURE], linewidths=0.7)
+    ax.clabel(lines, fmt=lambda p: f"{p:.0%}", fontsize=6)
 
 
 def run_numbers(design: DesignRuns) -> Table:

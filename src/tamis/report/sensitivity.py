@@ -33,6 +33,7 @@ from tamis.report.style import (
     heading,
     label_axis,
     place,
+    set_abscissa,
     shortened,
     styled,
 )
@@ -225,7 +226,7 @@ def areas_figure(records: Sequence[Influence], space: Space, colours: Mapping[Su
         ax.set_ylim(0.0, 1.0)
         label_axis(ax.yaxis, "share of the variance", ticks=4)
         for each in (above, ax):
-            each.set_xlim(*_range(x))
+            set_abscissa(each, [x], 0.0)
             each.yaxis.set_label_coords(-0.45 / inner, 0.5)
         label_axis(above.xaxis, "", ticks=6)
         above.tick_params(labelbottom=False)

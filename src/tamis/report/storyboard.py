@@ -1,7 +1,8 @@
 """Six instants of a replay in one picture, so that one can look.
 
 One camera for all frames, fitted to everything the shapes do, so that frames compare and lengths can be measured with
-the scale bar; it stands where most of what moves is seen. Colours are groups, or a field; what has moved since the
+the scale bar; it stands where most of what moves is seen, and what stands still before a body that is alone in its
+group, a rock behind the wall that it hits, lets it through. Colours are groups, or a field; what has moved since the
 first frame is stronger and has a dark rim, because in a wall of three hundred blocks the eye does not find the five
 that fell.
 """
@@ -9,7 +10,6 @@ that fell.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -24,7 +24,6 @@ from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
 from tamis.errors import StudyError, nearest
-from tamis.files import replacing
 from tamis.interfaces import Port, Simulator
 from tamis.replays import Replay
 from tamis.report.camera import FRAME, best_view
@@ -51,18 +50,18 @@ from tamis.report.style import (
     PRIOR_FILL,
     WIDTH,
     canvas,
+    check_figure_path,
     fit,
     label_axis,
     place,
     styled,
-    to_svg,
+    write_figure,
 )
 from tamis.runs.pool import Workers
 from tamis.runs.replaying import replay as replay_apart
 from tamis.types import Array, Inputs, Value
 
 FRAMES = 6
-SUFFIXES = (".png", ".svg", ".pdf")
 _FPS = 100.0
 _FEWEST, _SLOW = 11, 50.0  # instants below which a replay is asked for again, with so many
 _LISTED = 10  # groups in the legend: two rows
@@ -71,6 +70,10 @@ _MUCH = 0.1  # of its own size: a shape that moved that far is drawn stronger
 _EDGE, _GAP, _HEAD, _TITLE, _FOOT = 0.14, 0.14, 0.27, 0.42, 0.56  # inches
 _GROUND, _SHADOW, _BORDER = "#e3e6e9", "#c9ced3", "#b4babf"
 _MAP = "viridis_r"  # what has little of a field is light
+_GLASS, _VEIL = (
+    0.12,
+    0.3,
+)  # of its colour keeps a group that is seen through, and what stands still before a lone body
 _LYING = 0.7  # cosine of the steepest slope that shadows fall on
 
 
@@ -85,14 +88,15 @@ class _View(NamedTuple):
 
 
 def write_storyboard(
-    simulator: Simulator, inputs: Inputs, path: Path, *, field: str | None = None
+    simulator: Simulator,
+    inputs: Inputs,
+    path: Path,
+    *,
+    field: str | None = None,
+    through: Sequence[str] = (),
 ) -> tuple[int, float]:
     """Replay one point of a simulator and draw it to a file; return the number of frames and the time they span."""
-    if path.suffix.lower() not in SUFFIXES:
-        raise StudyError(f'storyboard "{path}": expected a file name that ends in {", ".join(SUFFIXES)}')
-    if path.is_dir() or not os.access(path.parent, os.W_OK):
-        what = "is a folder" if path.is_dir() else f'no folder "{path.parent}" that can be written to'
-        raise StudyError(f'storyboard "{path}": {what}; give the name of a file in one')
+    check_figure_path(path, "storyboard")
     name = simulator.name
     with Workers(1) as workers:  # a crash of the simulator is told there
         replay = replay_apart(simulator, inputs, _FPS, workers)
@@ -100,13 +104,8 @@ def write_storyboard(
         if span > 0 and len(replay.times) < _FEWEST:  # over in a moment: look again in slow motion
             replay = replay_apart(simulator, inputs, _SLOW / span, workers)
     given = ", ".join(f"{key} = {_written(value, simulator.inputs[key])}" for key, value in inputs.items())
-    figure = storyboard(replay, f"{name}: {given}" if given else name, field=field)
-    figure.set_facecolor("white")
-    with replacing(path) as stream:
-        if path.suffix.lower() == ".svg":
-            stream.write(to_svg(figure, "storyboard").encode())
-        else:
-            figure.savefig(stream, format=path.suffix[1:].lower(), metadata={"CreationDate": None})
+    figure = storyboard(replay, f"{name}: {given}" if given else name, field=field, through=through)
+    write_figure(figure, path, "storyboard")
     return len(instants(replay.times)), span
 
 
@@ -123,16 +122,28 @@ def instants(times: Array, n: int = FRAMES) -> list[int]:
 
 
 @styled
-def storyboard(replay: Replay, title: str, columns: int = 3, field: str | None = None) -> Figure:
-    """Draw six instants of a replay, coloured by group or by one of its fields."""
+def storyboard(
+    replay: Replay, title: str, columns: int = 3, field: str | None = None, through: Sequence[str] = ()
+) -> Figure:
+    """Draw six instants of a replay, coloured by group or by one of its fields; some groups like glass."""
     field = None if field is None else _named(replay, field)
+    _check_through(replay, through)
     drawn, solids = _solids(replay)
     shown = instants(replay.times)
     columns = min(columns, len(shown))
     rows = -(-len(shown) // columns)
     moved = _moved(replay, dict(zip(drawn, (part.reach for part in solids), strict=True)))
     now = np.ix_(shown, drawn)
-    camera = best_view(solids, replay.poses[now], moved[now], _floors(replay, 0))
+    groups = [replay.shapes[b].group for b in drawn]
+    alone = {i for i, group in enumerate(groups) if groups.count(group) == 1 and moved[:, drawn[i]].any()}
+    opaque = [i for i, group in enumerate(groups) if group not in through]
+    camera = best_view(
+        [solids[i] for i in opaque],
+        replay.poses[now][:, opaque],
+        moved[now][:, opaque],
+        _floors(replay, 0),
+        [groups[i] for i in opaque],
+    )
     view = _fitted(replay, solids, drawn, camera)
     width = (WIDTH - 2 * _EDGE - (columns - 1) * _GAP) / columns
     height = width * float(np.clip(np.divide(*(view.high - view.low)[::-1]), *FRAME))
@@ -152,11 +163,17 @@ def storyboard(replay: Replay, title: str, columns: int = 3, field: str | None =
         _frame(ax, stamps[k])
         seen = look(solids, replay.poses[t, drawn], camera)
         polygons = _ground(solids, seen, _floors(replay, t), view)
+        behind: list[int] = []  # bodies alone in their group that are painted already
         for i in order(solids, seen):
             strong = moved[t, drawn[i]]
             colour = colours[t, drawn[i]] if strong or field else 0.5 * colours[t, drawn[i]] + 0.5
             corners = seen.points[i, : len(solids[i].points)]
-            polygons += paint(solids[i], corners, seen.turn[i], colour, _pen(solids[i].reach * scale, strong))
+            painted = paint(solids[i], corners, seen.turn[i], colour, _pen(solids[i].reach * scale, strong))
+            clear = _GLASS if groups[i] in through else 1.0
+            if not strong and any(_meet(seen, i, j) for j in behind):
+                clear = min(clear, _VEIL)
+            polygons += painted if clear == 1.0 else [_clearer(polygon, clear) for polygon in painted]
+            behind += [i] if i in alone else []
         _add(ax, polygons)
     _foot(figure, scale, camera)
     if field is not None and norm is not None:
@@ -164,6 +181,30 @@ def storyboard(replay: Replay, title: str, columns: int = 3, field: str | None =
     else:
         _legend(figure, replay)
     return figure
+
+
+def _check_through(replay: Replay, through: Sequence[str]) -> None:
+    known = {shape.group for shape in replay.shapes if shape.kind != "halfspace"}
+    for group in through:
+        if group not in known:
+            raise StudyError(f'the replay has no group "{group}"{nearest(group, sorted(known))}')
+    if known and known <= set(through):
+        raise StudyError(
+            "all groups of the replay are to be seen through, so there is nothing to look at; leave one"
+        )
+
+
+def _clearer(polygon: Polygon, share: float) -> Polygon:
+    """Return a polygon that one can see through."""
+    (r, g, b, a), (p, q, s, t) = polygon.face, polygon.edge
+    return Polygon(
+        polygon.points, (r, g, b, share * a), (p, q, s, min(1.0, 2 * share) * t), min(polygon.width, 0.4)
+    )
+
+
+def _meet(seen: Seen, i: int, j: int) -> bool:
+    """Say whether the boxes of two pictures overlap."""
+    return bool((seen.low[i, :2] < seen.high[j, :2]).all() and (seen.low[j, :2] < seen.high[i, :2]).all())
 
 
 def _named(replay: Replay, field: str) -> str:

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import io
 import math
+import os
 import re
 import textwrap
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import matplotlib
@@ -21,9 +23,13 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import Formatter, MaxNLocator
+from matplotlib.ticker import Formatter, FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
+from tamis.errors import StudyError
+from tamis.files import replacing
 from tamis.types import Array
+
+SUFFIXES = (".png", ".svg", ".pdf")  # of figures by themselves
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -133,7 +139,7 @@ def head_room(lines: int) -> float:
 
 
 def _wrapped(note: str, width: float) -> list[str]:
-    return textwrap.wrap(note, _room(width, 7.0), max_lines=2, placeholder=" …")
+    return textwrap.wrap(note, _letters(width, 7.0), max_lines=2, placeholder=" …")
 
 
 def box(ax: Axes) -> tuple[float, float]:
@@ -146,17 +152,17 @@ def box(ax: Axes) -> tuple[float, float]:
 
 def fit(text: str, inches: float, size: float) -> str:
     """Cut a text to a width, with an ellipsis."""
-    room = _room(inches, size)
+    room = _letters(inches, size)
     return text if len(text) <= room else text[: room - 1].rstrip() + "…"
 
 
 def shortened(text: str, inches: float, size: float) -> str:
     """Cut a text to a width in its middle: long names often differ in their last letters only."""
-    room = _room(inches, size)
+    room = _letters(inches, size)
     return text if len(text) <= room else f"{text[: room - room // 2 - 1]}…{text[-(room // 2) :]}"
 
 
-def _room(inches: float, size: float) -> int:
+def _letters(inches: float, size: float) -> int:
     """Return how many letters of a size go into a width."""
     return max(8, int(inches * 72 / (0.58 * size)))
 
@@ -208,7 +214,7 @@ class Scaled(Formatter):
 
 def folded(title: str, inches: float) -> str:
     """Put the unit of a long title on a second line, or what comes after a space."""
-    room = _room(inches, 8.0)
+    room = _letters(inches, 8.0)
     name, bracket, unit = title.partition(" [")
     if len(title) <= room:
         return title
@@ -220,11 +226,39 @@ def folded(title: str, inches: float) -> str:
 def label_axis(axis: Axis, title: str, *, ticks: int = 5, room: float | None = None) -> None:
     """Title an axis whose limits are set, its power of ten taken from the ticks into the title."""
     low, high = sorted(axis.get_view_interval())
+    if axis.get_scale() == "log":
+        axis.set_major_locator(
+            LogLocator(subs=(1.0,) if high > 2000.0 * low else (1.0, 2.0, 5.0), numticks=2 * ticks)
+        )
+        axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+        axis.set_minor_formatter(NullFormatter())
+        axis.set_label_text(title if room is None else fit(title, room, 8.0))
+        return
     exponent = power(low, high)
     axis.set_major_locator(MaxNLocator(nbins=ticks, steps=[1, 2, 2.5, 5, 10]))
     axis.set_major_formatter(Scaled(exponent))
     text = scaled_title(title, exponent)
     axis.set_label_text(text if room is None else fit(text, room, 8.0))
+
+
+def set_abscissa(ax: Axes, values: Sequence[Array], margin: float) -> None:
+    """Set the range of the abscissa; where the first values are in a constant ratio, on a logarithmic axis.
+
+    Periods and frequencies are often spaced so, and on a linear axis half of them would share its first tenth.
+    """
+    if is_geometric(values[0]):
+        ax.set_xscale("log")
+        ax.set_xlim(*np.exp(limits([np.log(v[v > 0]) for v in values], margin)))
+    else:
+        ax.set_xlim(*limits(values, margin))
+
+
+def is_geometric(x: Array) -> bool:
+    """Return whether positive numbers over at least a decade are in a constant ratio, as far as they are rounded."""
+    if len(x) < 4 or not (np.isfinite(x).all() and np.min(x) > 0):
+        return False
+    steps = np.diff(np.log(np.unique(x)))
+    return bool(len(steps) > 2 and steps.sum() >= np.log(10.0) and np.ptp(steps) < 0.25 * steps.mean())
 
 
 def limits(values: Sequence[Array], margin: float = 0.06) -> tuple[float, float]:
@@ -234,7 +268,7 @@ def limits(values: Sequence[Array], margin: float = 0.06) -> tuple[float, float]
     if not len(flat):
         return 0.0, 1.0
     low, high = float(flat.min()), float(flat.max())
-    pad = margin * (high - low) or 0.1 * abs(high) or 1.0
+    pad = margin * (high - low) if high > low else 0.1 * abs(high) or 1.0
     return low - pad, high + pad
 
 
@@ -252,6 +286,25 @@ def to_svg(figure: Figure, name: str) -> str:
     used = set(re.findall(r'(?:url\(#|href="#)([^)"]+)', svg))
     svg = re.sub(r' id="([^"]*)"', lambda found: f' id="{name}-{found[1]}"' if found[1] in used else "", svg)
     return re.sub(r'(url\(#|href="#)', rf"\g<1>{name}-", svg)
+
+
+def check_figure_path(path: Path, what: str) -> None:
+    """Refuse a file that a figure cannot be written to, before it is drawn."""
+    if path.suffix.lower() not in SUFFIXES:
+        raise StudyError(f'{what} "{path}": expected a file name that ends in {", ".join(SUFFIXES)}')
+    if path.is_dir() or not os.access(path.parent, os.W_OK):
+        why = "is a folder" if path.is_dir() else f'no folder "{path.parent}" that can be written to'
+        raise StudyError(f'{what} "{path}": {why}; give the name of a file in one')
+
+
+def write_figure(figure: Figure, path: Path, name: str) -> None:
+    """Write a figure on white to a file of its own; the same figure gives the same bytes."""
+    figure.set_facecolor("white")
+    with replacing(path) as stream:
+        if path.suffix.lower() == ".svg":
+            stream.write(to_svg(figure, name).encode())
+        else:
+            figure.savefig(stream, format=path.suffix[1:].lower(), metadata={"CreationDate": None})
 
 
 def inline(svg: str, description: str) -> str:

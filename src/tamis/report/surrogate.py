@@ -21,6 +21,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter
 
 from tamis.report.blocks import Block, Grid, Heading, Picture, Text, grid
+from tamis.report.fidelity import fidelity_blocks
 from tamis.report.parameters import short_title
 from tamis.report.style import (
     COLOURS,
@@ -38,11 +39,12 @@ from tamis.report.style import (
     limits,
     note_lines,
     place,
+    set_abscissa,
     shortened,
     styled,
     superscript,
 )
-from tamis.report.tables import Cell, count, number, plain, position, record_title, unit_of
+from tamis.report.tables import Cell, count, number, percent, plain, position, record_title, unit_of
 from tamis.results.verdict import rank
 from tamis.space import Space
 from tamis.types import Array, Mask, Table
@@ -56,6 +58,7 @@ _VARYING = 0.1  # of the largest spread of a signal: what varies less has no wor
 _VECTORS = 150  # dots; beyond this they are one picture inside the SVG
 _RED = "rgba(198, 40, 40, 0.18)"
 _UNJUDGED = "cannot be judged"
+_SHARED = 0.01  # part of an error from which on it is said to be shared
 
 
 def surrogate_blocks(
@@ -73,6 +76,7 @@ def surrogate_blocks(
         return []
     ranked = sorted(emulations, key=rank)
     blocks: list[Block] = [Text(summary(ranked, threshold)), score_grid(emulations)]
+    blocks += fidelity_blocks(emulations)
     scalars, signals = [e for e in ranked if len(e.x) == 1], [e for e in ranked if len(e.x) > 1]
     said = "Each run as simulated, and as predicted by the surrogate of the other runs."
     if scalars:
@@ -121,10 +125,21 @@ def summary(emulations: Sequence[Emulation], threshold: float) -> str:
     failed = f" Failed runs are left out, at most {lost} of a test." if lost else " No run was left out."
     scores = sorted(e.q2 for e in emulations if e.judged)
     head = f"Surrogate: {methods}, fitted to {runs} runs.{failed}"
+    if statistic := next((e.statistic for e in emulations if e.statistic), ""):
+        most = max(e.chance for e in emulations)
+        head = f"Surrogate: {methods}, fitted to {runs} points, each with the {statistic}.{failed}"
+        head += (
+            f" Chance is {percent(most)} of the variance between points at most; no surrogate can explain it."
+        )
     blind = len(emulations) - len(scores)
     if blind:
         told = "It" if not scores else f"{blind} of {len(emulations)} observations"
         head += f" {told} cannot be judged: there are too few points for so many parameters."
+    common = max(e.shared for e in emulations)
+    if common > _SHARED:
+        head += (
+            f" Observations share errors, up to {common:.0%} of the error variance of one, and are taken so."
+        )
     if not scores:
         return head
     ends = " to ".join(dict.fromkeys(map(score_text, (scores[0], scores[-1]))))
@@ -297,7 +312,7 @@ def _draw_along(ax: Axes, e: Emulation, threshold: float) -> None:
     ax.plot(x, np.where(varying(e)[order], left, np.nan), color=HELD_OUT, lw=1.3, marker=mark, ms=2.5)
     at = worst_point(e)
     ax.plot([e.x[at]], [_left(e.q2_points)[at]], ls="", marker="o", ms=4, color=DATA)
-    ax.set_xlim(*limits([x], 0.02 if len(x) > 30 else 0.05))
+    set_abscissa(ax, [x], 0.02 if len(x) > 30 else 0.05)
     label_axis(ax.xaxis, e.xlabel or "index", ticks=4, room=1.5)
 
 

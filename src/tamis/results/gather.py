@@ -26,7 +26,8 @@ _USABLE = 0.5  # of the variance explained, below which indices of a surrogate t
 def load_results(folder: Path | str) -> Results:
     """Read the results that a study's last run left in a folder, as far as they are up to date and undamaged.
 
-    Neither the model nor the study file is needed, but the run store where the study has it: ``../../runs``.
+    Neither the model nor the study file is needed. Where the run store is not beside the results, in ``../../runs``,
+    the runs themselves are left out (``design``, ``sampled``), and a worry says so.
     """
     folder = Path(folder)
     record, manifest = load_study(folder), read_manifest(folder)
@@ -40,10 +41,10 @@ def load_results(folder: Path | str) -> Results:
 def gather(folder: Path, record: StudyRecord, fresh: Collection[str], manifest: dict[str, Any]) -> Results:
     """Gather the artifacts of the stages that are up to date."""
     entries = {stage: manifest.get("stages", {}).get(stage, {}) for stage in fresh}
-    heard = sorted(text for entry in entries.values() for text in entry.get("warnings", []))
+    warned = sorted(text for entry in entries.values() for text in entry.get("warnings", []))
     by_parts = {stage for stage, entry in entries.items() if "parts" in entry}
     folders = [folder, *(folder / part.folder for part in record.parts)]
-    shared = _gathered(folder, record, manifest, set(fresh) - by_parts, heard, folders)
+    shared = _gathered(folder, record, manifest, set(fresh) - by_parts, warned, folders)
     if not record.parts:
         return shared
     each = tuple(
@@ -52,7 +53,7 @@ def gather(folder: Path, record: StudyRecord, fresh: Collection[str], manifest: 
             record.alone(part),
             manifest,
             by_parts,
-            _heard_in(part.name, entries.values()),
+            _warnings_of(part.name, entries.values()),
             [folder, folder / part.folder],
         )
         for part in record.parts
@@ -82,7 +83,7 @@ def outcome(found: Results) -> dict[str, Any]:
     }
 
 
-def _heard_in(part: str, entries: Iterable[dict[str, Any]]) -> list[str]:
+def _warnings_of(part: str, entries: Iterable[dict[str, Any]]) -> list[str]:
     """Return what the stages of one part warned of."""
     mine = [entry.get("parts", {}).get(part, {}) for entry in entries]
     return sorted(text for each in mine for text in each.get("warnings", []))
@@ -94,7 +95,7 @@ def _of_parts(each: tuple[Results, ...]) -> list[Worry]:
     found = [replace(worry, text=f"{name}: {worry.text}") for name, worry in told if worry.serious]
     lesser = len(told) - len(found)
     if lesser:
-        found.append(Worry(f"{lesser} lesser worries are told in the reports of the parts."))
+        found.append(Worry(f"{lesser} lesser worries are listed in the reports of the parts."))
     return found
 
 
@@ -103,7 +104,7 @@ def _gathered(
     record: StudyRecord,
     manifest: dict[str, Any],
     fresh: set[str],
-    heard: list[str],
+    warned: list[str],
     folders: Sequence[Path],
 ) -> Results:
     """Gather what a study, or one part of it, has in its own folder; runs are those of all ``folders``."""
@@ -117,15 +118,34 @@ def _gathered(
         found["influences"] = doubted(record, relabelled(record, found["influences"]), emulations or ())
     sampled = "posterior" in fresh and any(s.use == "calibrate" for s in record.series)
     posterior = Posterior.load(folder / "posterior.npz", record.space) if sampled else None
-    with RunStore(folders[0].parent.parent / "runs") as store:
-        design = _design_runs(folder, record, store, "surrogate" in fresh) if "runs" in fresh else None
-        drawn = artifact_keys(folders, "sampled", "keys") if posterior else []
-        others = [key for stage in fresh for key in artifact_keys(folders, f"{stage}-runs", "keys")]
-        by_sampler, by_others = (tuple(store.get_many(keys).values()) for keys in (drawn, others))
+    drawn = artifact_keys(folders, "sampled", "keys") if posterior else []
+    others = [key for stage in fresh for key in artifact_keys(folders, f"{stage}-runs", "keys")]
+    design: DesignRuns | None = None
+    by_sampler: tuple[Run, ...] = ()
+    by_others: tuple[Run, ...] = ()
+    root = folders[0].parent.parent / "runs"
+    if root.is_dir():
+        with RunStore(root) as store:
+            design = _design_runs(folder, record, store, "surrogate" in fresh) if "runs" in fresh else None
+            by_sampler, by_others = (tuple(store.get_many(keys).values()) for keys in (drawn, others))
+    elif "runs" in fresh or drawn or others:
+        warned = [
+            *warned,
+            "The run store is not beside these results: runs, and failures among them, are not shown.",
+        ]
     remedy = manifest.get("stages", {}).get("surrogate", {}).get("remedy", {}).get("text", "")
-    told = design, by_sampler, by_others, emulations, posterior, found["panels"], found["propagations"], heard
-    worry = tuple(worries(*told, record.model_space.names, remedy))
-    said = verdict(emulations, posterior, found["panels"], worry)
+    told = (
+        design,
+        by_sampler,
+        by_others,
+        emulations,
+        posterior,
+        found["panels"],
+        found["propagations"],
+        warned,
+    )
+    worry = tuple(worries(*told, record.model_space.names, remedy, found["sources"]))
+    said = verdict(emulations, posterior, found["panels"], worry, found["sources"])
     mine = design, by_sampler, posterior, emulations
     return Results(record, folder, worry, said, manifest, *mine, **found, fresh=frozenset(fresh))
 
@@ -186,7 +206,9 @@ def _design_runs(folder: Path, record: StudyRecord, store: RunStore, enriched: b
     if enriched:
         found = load_arrays(folder / "surrogate.npz")
         u = found["runs.u" if record.surrogate.target == "loglike" else "u"]
-        x, keys = record.model_space.from_unit(u), np.hstack([keys, found["added"]])
+        keys = np.hstack([keys, found["added"]])
+        each = keys.shape[1] // len(u)  # runs a row: several where a statistic was taken over replicates
+        x = np.repeat(record.model_space.from_unit(u), each, axis=0)
     runs = tuple(tuple(stored(store, row)) for row in keys)
     tests = tuple(name for series in record.designed for name in series.experiments)
     return DesignRuns(tuple(map(str, arrays["names"])), x, tests, runs)

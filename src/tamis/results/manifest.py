@@ -2,7 +2,7 @@
 
 Each stage's entry holds a hash of what the stage depends on and one of every artifact's content, so that a file that
 was damaged or changed by hand is not mistaken for a result; the manifest carries a checksum of its own. What is found
-damaged is told, and made anew from what it was made of. Standard library only.
+damaged is reported, and made anew from what it was made of. Standard library only.
 """
 
 from __future__ import annotations

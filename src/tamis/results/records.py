@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
+from tamis.analysis.variance import shares
 from tamis.files import load_arrays, save_arrays
 from tamis.inference.posterior import Posterior
 from tamis.results.study import StudyRecord
@@ -63,11 +64,31 @@ class Panel:
     bias: Array = field(default_factory=lambda: np.zeros((1, 1)))  # (n or 1, m or 1) mean of the error
     how: str = ""  # "peak", "max", "min", "peak_abs", where it is one of these
     effective: float = np.nan  # draws that the correlated ones are worth; NaN where as many as there are
+    best: Array = field(
+        default_factory=lambda: np.empty((0, 0))
+    )  # (k, m) answers at points of highest density
+    best_of: tuple[str, ...] = ()  # the studies whose posteriors these are the best points of
+    split: Array = field(
+        default_factory=lambda: np.empty((0, 0))
+    )  # (3, m) variance due to parameters, model, seed
+    split_error: Array = field(default_factory=lambda: np.empty((0, 0)))  # (3, m) standard errors of these
+    share_error: Array = field(default_factory=lambda: np.empty((0, 0)))  # (3, m) and of their shares
+    replicates: int = 1  # runs at each draw, whose answers stand one replicate after the other
 
     @property
     def below(self) -> bool:
         """Whether the limit is passed from above: the least number of a signal has a floor and no ceiling."""
         return self.how == "min"
+
+    @property
+    def cov(self) -> Array:
+        """Coefficients of variation of the total, (m,); NaN where the mean is zero."""
+        return self.sd_total / np.abs(np.where(self.mean == 0, np.nan, self.mean))
+
+    @property
+    def shares(self) -> Array:
+        """Shares of the variance of the answers, (3, m): parameters, choice of model, run-to-run noise."""
+        return shares(self.split)
 
     @property
     def worth(self) -> float:
@@ -97,6 +118,14 @@ class Emulation:
         False  # q2 below the study's threshold: judged on reading, since the threshold changes no fit
     )
     judged: bool = True  # there are points enough for q2 to mean anything; where not, it is not to be shown
+    levels: tuple[str, ...] = ()  # cheaper simulators, cheapest first; none where there are none
+    level_runs: tuple[int, ...] = ()  # and their runs
+    joint: float = np.nan  # Q2 of expensive runs held out by tenths, with the cheaper ones
+    alone: float = np.nan  # and without them
+    used: float = 0.0  # share of its numbers for which the surrogate stands on cheaper runs
+    shared: float = 0.0  # part of the error variance that it has in common with other observations
+    statistic: str = ""  # what each point's number is of its runs, and of how many; "" where each run counts
+    chance: float = np.nan  # share of the variance that is chance: squared errors of the statistic over it
     measure: str = "Q2"  # what growth is of: Q2, or the share of the posterior's variance that is due to data
 
 
@@ -153,6 +182,28 @@ class Propagation:
     surface: Array  # (2, 2): R2 and adjusted R2 (columns) without and with interactions (rows); (0, 2) if not
     law_scores: Array  # (laws, 2) log-likelihood and Kolmogorov-Smirnov distance
     law_quantiles: Array  # (laws, n) of each law at the plotting positions of the ordered values
+
+
+@dataclass(frozen=True)
+class Source:
+    """What was drawn from the posterior of another study."""
+
+    name: str  # of the study
+    file: str  # as this study names it
+    weight: float  # its share, by evidence or equal
+    log_evidence: tuple[float, float]  # value, standard error; NaN where the sampler gave none
+    reweighted: bool  # drawn in proportion to the posterior's own density: posterior squared
+    names: tuple[str, ...]  # its parameters
+    units: tuple[str, ...]
+    worries: tuple[tuple[str, bool, bool], ...]  # serious ones of its own: text, serious, unsound
+    content: str  # hash of the bytes of its posterior
+    effective: float  # independent draws that its posterior is worth
+    x: Array  # (n, d) draws; none where its weight is too small for two
+    log_likelihood: Array  # (n,)
+    log_prior: Array  # (n,)
+    best: Array  # (d,) point of highest density
+    moments: Array  # (2, d) mean and standard deviation of its posterior as it is
+    drawn_moments: Array  # (2, d) of what the draws are taken from: the same, unless reweighted
 
 
 @dataclass(frozen=True)
@@ -241,6 +292,7 @@ class Results:
     panels: tuple[Panel, ...] | None = _of("prediction", Panel)
     propagations: tuple[Propagation, ...] | None = _of("propagation", Propagation)
     candidates: tuple[Candidate, ...] | None = _of("next", Candidate)
+    sources: tuple[Source, ...] | None = _of("sources", Source)
     parts: tuple[Results, ...] = ()  # of a split study, one for each part of its data
     fresh: frozenset[str] = frozenset()  # stages whose artifacts are up to date
 

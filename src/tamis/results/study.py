@@ -113,7 +113,7 @@ class PartRecord:
 
 @dataclass(frozen=True)
 class StudyRecord:
-    """One model, its unknowns, the tests it is held against, as far as results are read and told by them."""
+    """One model, its unknowns, the tests it is held against, as far as readers of results need it."""
 
     file: str  # name of the study file
     title: str

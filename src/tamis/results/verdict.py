@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from tamis.inference.posterior import Posterior
-from tamis.results.records import Emulation, Panel, Results, Worry
+from tamis.results.records import Emulation, Panel, Results, Source, Worry
 from tamis.results.shapes import digits, span
 from tamis.types import Array
 
-_LIMITS = 5  # told one by one
-_FEWEST = 6.0  # independent draws by which a share can be told at all
+_LIMITS = 5  # listed one by one
+_FEWEST = 6.0  # independent draws by which a share can be known at all
 _NUMBERS = 3  # predicted, without a limit
 
 
@@ -140,7 +140,7 @@ def uncounted(panel: Panel) -> float:
 
 
 def has_error(panel: Panel) -> bool:
-    """Say whether the total differs from the model alone."""
+    """Return whether the total differs from the model alone."""
     return bool(panel.error_var.any() or np.any(panel.bias))
 
 
@@ -216,6 +216,7 @@ def verdict(
     posterior: Posterior | None,
     panels: Sequence[Panel] | None,
     found: Sequence[Worry],
+    sources: Sequence[Source] | None = None,
 ) -> str:
     """Say in one sentence what came out, then, a line each, what is predicted."""
     if posterior is None and panels is None and emulations:
@@ -229,7 +230,13 @@ def verdict(
         if panels is None:
             return "Nothing is predicted yet."
         n = len(panels)
-        text = f"The prior was propagated through {n} prediction{'s' if n > 1 else ''}; there are no data"
+        through = f"propagated through {n} prediction{'s' if n > 1 else ''}"
+        text = f"The prior was {through}; there are no data"
+        if sources:
+            drawn = sum(len(source.x) for source in sources)
+            shares = ", ".join(f"{100 * len(s.x) / drawn:.0f} % {s.name}" for s in sources)
+            of = f"the posterior of {sources[0].name}" if len(sources) == 1 else f"posteriors ({shares})"
+            text = f"{drawn} draws of {of} were {through}"
         return "\n".join([_reserved(text, found), *_decided(panels)])
     gains = posterior.summary().column("narrowing")
     informed = sum(gain > 0.5 for gain in gains)

@@ -9,7 +9,7 @@ import numpy as np
 from tamis.errors import without_figures
 from tamis.inference import scores
 from tamis.inference.posterior import Posterior
-from tamis.results.records import DesignRuns, Emulation, Panel, Propagation, Worry
+from tamis.results.records import DesignRuns, Emulation, Panel, Propagation, Source, Worry
 from tamis.results.shapes import listed, modes, several, together
 from tamis.results.verdict import points, shortfall, uncounted
 from tamis.runs.provenance import OTHER_CODE, code_warning
@@ -32,7 +32,7 @@ _RHAT = (
 _MOST_GROUPS = 0.95  # of the trajectories of a surrogate have to mix
 _ABSURD = 1e-6  # of the largest measurement, below which no error is credible
 _MOVED = 0.2  # distance from the prior below which a posterior that is as wide has not moved either
-_KINDS_TOLD = 3  # of warnings of runs
+_KINDS_SHOWN = 3  # of warnings of runs
 _FEW_DRAWS = 400  # effective draws below which the tails of an interval are poorly known
 
 
@@ -44,9 +44,10 @@ def worries(
     posterior: Posterior | None,
     panels: Sequence[Panel] | None,
     propagations: Sequence[Propagation] | None,
-    heard: Sequence[str],
+    warned: Sequence[str],
     inputs: Sequence[str],
     remedy: str = "",
+    sources: Sequence[Source] | None = None,
 ) -> list[Worry]:
     """Collect everything a reader of the results should worry about, the serious first.
 
@@ -54,16 +55,16 @@ def worries(
     are the parameters that feed the simulator, ``remedy`` says what will help a poor surrogate.
     """
     ours = ("did not mix", scores.NAN)  # told below, in our words
-    found = [Worry(text) for text in heard if not any(words in text for words in ours)]
+    found = [Worry(text) for text in warned if not any(words in text for words in ours)]
     runs = {run.key: run for row in (design.runs if design else ()) for run in row}  # tests may share runs
     if design is not None:
         found += _failed_runs("design runs", list(runs.values()))
         found += _failed_runs("runs of the sampler", sampled, list(runs.values()))
     every = list((runs | {run.key: run for run in (*sampled, *others)}).values())
     found += _warned_runs(every)
-    if not any(OTHER_CODE in text for text in heard) and (said := code_warning(every)):
+    if not any(OTHER_CODE in text for text in warned) and (said := code_warning(every)):
         found.append(Worry(f"{said}."))
-    found += _surrogate(emulations or (), remedy)
+    found += _surrogate(emulations or (), remedy, posterior)
     if posterior is not None:
         found += _beyond(design, emulations, posterior)
         found += _sampler(posterior)
@@ -76,7 +77,28 @@ def worries(
         found += _other_side(panel)
         found += _parted(panel)
     found += _unsettled(propagations or ())
+    found += _of_sources(sources or ())
     return sorted(found, key=lambda worry: not worry.serious)
+
+
+def _of_sources(sources: Sequence[Source]) -> list[Worry]:
+    """Tell what is to be objected to posteriors of other studies, and to how they were drawn from."""
+    found = [Worry(f"{s.name}: {text}", *flags) for s in sources for text, *flags in s.worries]
+    squared = [s for s in sources if s.reweighted]
+    if squared:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            ratio = min(float(np.nanmin(s.drawn_moments[1] / s.moments[1])) for s in squared)
+        text = (
+            'The draws are weighted by their posterior density once more (reweight = "posterior"): they are those of '
+            f"the posterior squared, not of the posterior. Standard deviations of parameters fall to {ratio:.2f} of "
+            "the posterior's at worst; bands of predictions are too narrow accordingly."
+        )
+        found.append(Worry(text, serious=True))
+    left_out = [s for s in sources if not len(s.x)]
+    if left_out:
+        names = ", ".join(f"{s.name} ({s.weight:.1g})" for s in left_out)
+        found.append(Worry(f"Too little weight for two draws, hence none: {names}."))
+    return found
 
 
 def _failed_runs(what: str, runs: Sequence[Run], before: Sequence[Run] | None = None) -> list[Worry]:
@@ -102,7 +124,7 @@ def _warned_runs(runs: Sequence[Run]) -> list[Worry]:
         for kind, text in {without_figures(text): text for text in run.warnings}.items():
             kinds.setdefault(kind, []).append(text)
     told = sorted(kinds.values(), key=len, reverse=True)
-    found = [f"{len(texts)} of {len(runs)} runs warned: {texts[0]}" for texts in told[:_KINDS_TOLD]]
+    found = [f"{len(texts)} of {len(runs)} runs warned: {texts[0]}" for texts in told[:_KINDS_SHOWN]]
     if more := len(told) - len(found):
         found.append(
             f"And {more} more kind{'s' if more > 1 else ''} of warnings, told in the logs of the runs."
@@ -115,7 +137,7 @@ def shortened(text: str, most: int = 120) -> str:
     return text if len(text) <= most else text[:most].rpartition(" ")[0] + " ..."
 
 
-def _surrogate(emulations: Sequence[Emulation], remedy: str) -> list[Worry]:
+def _surrogate(emulations: Sequence[Emulation], remedy: str, posterior: Posterior | None) -> list[Worry]:
     """Tell of observations that the surrogate gives poorly, and of runs it could not learn from."""
     found = []
     fault = shortfall(emulations)
@@ -126,12 +148,22 @@ def _surrogate(emulations: Sequence[Emulation], remedy: str) -> list[Worry]:
         text = f"The surrogate stands on {runs} points for {d} parameters; with fewer than "
         text += f"{_RUNS_A_PARAMETER} a parameter its score is not to be relied on: new runs may be predicted worse."
         found.append(Worry(text, serious=runs < _RUNS_A_PARAMETER // 2 * d))
+    levelled = [e for e in emulations if e.levels]
+    if levelled and not any(e.used for e in levelled):
+        text = (
+            f"The cheaper runs ({', '.join(levelled[0].levels)}) bought nothing: the surrogate stands on the expensive "
+            "ones alone."
+        )
+        found.append(Worry(text))
     blind = max((e.failed for e in emulations), default=0)
     if blind:
         most = max(emulations, key=lambda e: e.failed)
+        there = posterior is not None and "success_map" in posterior.diagnostics
+        weighed = ", and counts by the probability that a run succeeds" if there else ""
         text = (
-            f"The surrogate of {most.series} was fitted without {blind} runs that failed; it is blind there."
+            f"The surrogate of {most.series} was fitted without {blind} runs that failed; it is blind there"
         )
+        text += f"{weighed}."
         found.append(Worry(text, serious=blind > 0.2 * (blind + len(most.points))))
     return found
 
@@ -159,7 +191,7 @@ def _beyond(
         return []
     text = (
         f"{share:.0%} of the posterior lies nearer to a run that failed than to one that ended well. The surrogate "
-        "answers there where the simulator would not; narrow the priors to where it works, or mend it."
+        "answers there where the simulator would not; narrow the priors to where it works, or repair it."
     )
     return [Worry(text, serious=share > 0.1)]
 

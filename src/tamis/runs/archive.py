@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from tamis.errors import SimulationError, StudyError, nearest
-from tamis.runs.keys import digest, filled, spelled
+from tamis.runs.keys import digest, spelled, with_defaults
 from tamis.runs.store import STATUSES, Damaged, Run, RunStore, Status, read_arrays
 from tamis.sheets import Row, number, read_rows, sheet_of
 from tamis.simulation import Simulator, complete
@@ -253,7 +253,7 @@ class _Table:
         given = {
             name: self._value(name, text) for (role, name), text in cells.items() if role == "input" and text
         }
-        inputs = (complete if status == "done" else filled)(self.simulator, {**self.fixed, **given})
+        inputs = (complete if status == "done" else with_defaults)(self.simulator, {**self.fixed, **given})
         key = digest(self.simulator.name, self.simulator.version, spelled(self.simulator, inputs))
         if said["key"] not in ("", key):
             raise StudyError(f"key {said['key']} is not that of these inputs; delete the column key")
@@ -444,14 +444,14 @@ def import_runs(
 
 
 def _differs(table: _Table, row: _Row, old: Run, store: RunStore) -> bool:
-    """Say whether a row is another outcome than the store's; two failures are not."""
+    """Return whether a row is another outcome than the store's; two failures are not."""
     if old.status != "done" or row.run.status != "done":
         return (old.status == "done") != (row.run.status == "done")
     return not alike(table.outputs(row), store.outputs(old.key))
 
 
 def alike(a: Outputs, b: Outputs) -> bool:
-    """Say whether outputs are the same to the last bit."""
+    """Return whether outputs are the same to the last bit."""
     return a.keys() == b.keys() and all(
         (a[name].dtype, a[name].shape, a[name].tobytes()) == (b[name].dtype, b[name].shape, b[name].tobytes())
         for name in a

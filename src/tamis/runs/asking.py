@@ -56,7 +56,7 @@ class Asking:
                 log = self.store.log_place(run.key) or "none"
                 raise TamisError(
                     f"{simulator.name}: {run.status} at {', '.join(values)}: {run.error} (log: {log}); "
-                    'mend it and go on with --retry-failed, or set [inference] on_crash = "reject" to leave such '
+                    'repair it and go on with --retry-failed, or set [inference] on_crash = "reject" to leave such '
                     "points out (a likelihood is zero there)"
                 )
         return [

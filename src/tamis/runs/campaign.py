@@ -25,12 +25,12 @@ from tamis.errors import SimulationError, StudyError, TamisWarning, Unavailable
 from tamis.experiment import Experiment, draws_seed, imposed
 from tamis.interfaces import Partial, check_present, module_of, warm
 from tamis.runs import worker
-from tamis.runs.keys import digest, filled, spelled
-from tamis.runs.pool import Executors, Workers, elsewhere
+from tamis.runs.keys import digest, spelled, with_defaults
+from tamis.runs.pool import Executors, Workers, run_in_child
 from tamis.runs.provenance import OTHER_CODE, built_in, code_of, note, outdated
 from tamis.runs.segments import Files
 from tamis.runs.store import Run, RunStore, paths, writing
-from tamis.runs.worker import Job, do, given
+from tamis.runs.worker import Job, given, run_job
 from tamis.simulation import Simulator, find
 from tamis.types import Array, Event, Inputs, Mask, Progress, silent
 
@@ -73,7 +73,7 @@ def evaluate(
     retry_failed
         Run again what failed, crashed or was late; a late run finds its working folder as it left it.
     progress
-        Told at the start, at the end, and as runs finish: how many of the different points are done, with
+        Called at the start, at the end, and as runs finish: how many of the different points are done, with
         counts ``failed``, ``left``, ``stored`` and, once known, ``seconds_left``.
     salt
         Where the global random generators begin in worker processes; no run may depend on it.
@@ -92,7 +92,7 @@ def evaluate(
     wanted = {}
     keys = []
     for point in points:
-        full = filled(simulator, point)
+        full = with_defaults(simulator, point)
         key = digest(simulator.name, simulator.version, spelled(simulator, full))
         keys.append(key)
         wanted[key] = full
@@ -103,7 +103,7 @@ def evaluate(
     old |= _made_otherwise(simulator, runs.values())
     left = [key for key in wanted if key not in runs or key in old]
     news = _News(progress or silent, len(wanted), [run for key, run in runs.items() if key not in old])
-    news.tell()
+    news.report()
     if left:
         code = code_of(simulator)
         limits = max_output, math.inf if memory is None else memory, salt
@@ -121,7 +121,7 @@ def evaluate(
                 store.recover(left)  # adopts what workers finished after the last word we had from them
                 raise
     store.flush()
-    news.tell()
+    news.report()
     return [runs[key] for key in keys]
 
 
@@ -133,7 +133,7 @@ class _Keeper:
         self._news = news
         self._group: list[Run] = []
         self._due = time.monotonic() + _GROUP_SECONDS
-        news.begin()
+        news.start_clock()
 
     def take(self, run: Run, left: Files) -> None:
         """Keep a run: nothing but a power cut takes it from here on."""
@@ -206,7 +206,7 @@ def check_repeatable(
             if again.status != "done":
                 raise StudyError(
                     f"{simulator.name} ended well at {at}, and not when it was run there once more "
-                    f"({again.status}: {again.error}); {STATEFUL}. The runs made so are of no use: mend it, which "
+                    f"({again.status}: {again.error}); {STATEFUL}. The runs made so are of no use: repair it, which "
                     "makes them anew"
                 )
             before, after = store.outputs(run.key), other.outputs(again.key)
@@ -215,12 +215,12 @@ def check_repeatable(
                     continue
                 raise StudyError(
                     f"{simulator.name} gives another {name} when it is run once more at {at}; {STATEFUL}. "
-                    "The runs made so are of no use: mend it, which makes them anew"
+                    "The runs made so are of no use: repair it, which makes them anew"
                 )
 
 
 class _News:
-    """Counts of a campaign, told ten times a second at most."""
+    """Counts of a campaign, reported ten times a second at most."""
 
     def __init__(self, progress: Progress, total: int, stored: Sequence[Run]) -> None:
         self._progress = progress
@@ -228,24 +228,24 @@ class _News:
         self._stored = self._done = len(stored)
         self._failed = sum(run.status != "done" for run in stored)
         self._start = time.monotonic()
-        self._told = 0.0
+        self._reported = 0.0
 
-    def begin(self) -> None:
+    def start_clock(self) -> None:
         """Count the time per run from now on."""
         self._start = time.monotonic()
 
     def add(self, runs: Sequence[Run]) -> None:
         self._done += len(runs)
         self._failed += sum(run.status != "done" for run in runs)
-        if time.monotonic() - self._told > _NEWS_SECONDS:
-            self.tell()
+        if time.monotonic() - self._reported > _NEWS_SECONDS:
+            self.report()
 
-    def tell(self) -> None:
-        self._told = time.monotonic()
+    def report(self) -> None:
+        self._reported = time.monotonic()
         left = self._total - self._done
         info: dict[str, float | int | str] = {"failed": self._failed, "left": left, "stored": self._stored}
         if self._done > self._stored or not left:
-            each = (self._told - self._start) / max(self._done - self._stored, 1)
+            each = (self._reported - self._start) / max(self._done - self._stored, 1)
             info["seconds_left"] = each * left
         self._progress(Event("runs", self._done, self._total, info))
 
@@ -290,7 +290,7 @@ def _performed(
             )
         for job in jobs:
             with writing(keeper.store.root):
-                run, left = do(job, simulator)
+                run, left = run_job(job, simulator)
             keeper.take(run, left)
             keeper.idle()
             yield run
@@ -335,7 +335,7 @@ def _handed_over(
     try:
         while True:
             while len(pending) < _AHEAD and (job := next(source, None)):
-                future = executor.submit(elsewhere, job, timeout)
+                future = executor.submit(run_in_child, job, timeout)
                 pending[future] = job
                 future.add_done_callback(ended.put)
             if not pending:
@@ -405,7 +405,7 @@ def points(
 
 
 def _seed(simulator: Simulator, row: Inputs, seed: int, replicate: int, seeds: str) -> int:
-    others = [] if seeds == "common" else spelled(simulator, filled(simulator, {**row, "seed": 0}))
+    others = [] if seeds == "common" else spelled(simulator, with_defaults(simulator, {**row, "seed": 0}))
     return int(digest(seed, replicate, others)[:8], 16) >> 1  # 31 bits suit every generator
 
 

@@ -1,7 +1,7 @@
 """Runs on other machines: a Dask cluster seen as an executor.
 
 A cluster is no second kind of campaign. `evaluate` hands it the same function that any foreign executor gets,
-`worker.elsewhere`, which does a run in a child process of the worker and returns the array file's bytes; the
+`pool.run_in_child`, which does a run in a child process of the worker and returns the array file's bytes; the
 store, its index and the order of answers stay here, so results are the same to the byte. What is particular to a
 cluster is in this file: machines may differ, so every worker is asked for its versions before it does a run;
 they come and go, so a run whose worker is lost is done again by another (Dask does that), and one that loses
@@ -145,7 +145,7 @@ def _described(address: str, wanted: str) -> dict[str, str]:
 
     Asked again for every version that somebody wants.
     """
-    code = f"import tamis.runs.cluster; tamis.runs.cluster.tell({address!r})"
+    code = f"import tamis.runs.cluster; tamis.runs.cluster.print_description({address!r})"
     told = subprocess.run(
         python(code), env=os.environ | ONE_THREAD, capture_output=True, text=True, check=False
     )
@@ -155,7 +155,7 @@ def _described(address: str, wanted: str) -> dict[str, str]:
     return found
 
 
-def tell(address: str) -> None:
+def print_description(address: str) -> None:
     """Print what `describe` finds, with the simulator ready to run."""
     simulator: Simulator = find(address)
     warm(simulator)

@@ -228,7 +228,7 @@ class Index:
 
     # --- writing
 
-    def made(self) -> None:
+    def mark_new(self) -> None:
         """Note that it was just made and needs no looking at, but has no sum yet."""
         self._verified = self.unsealed = True
 
@@ -293,7 +293,7 @@ def _check_head(path: Path) -> None:
 
 
 def _sealed(path: Path) -> bool | None:
-    """Say whether the sum of an index's file is right; None if it was not taken since the last change."""
+    """Return whether the sum of an index's file is right; None if it was not taken since the last change."""
     try:
         said, counter, size, crc = (path.parent / SUM).read_text().split()
     except (OSError, ValueError):

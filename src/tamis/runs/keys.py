@@ -29,7 +29,7 @@ LENGTH = 32  # digits of a key
 _SETTLED = 2_000_000_000  # nanoseconds; the coarsest file systems count in steps of two seconds
 
 
-def filled(simulator: Simulator, inputs: Inputs) -> dict[str, Value]:
+def with_defaults(simulator: Simulator, inputs: Inputs) -> dict[str, Value]:
     """Return all inputs like `complete`, but keep a number outside its bounds: the run itself will fail."""
     try:
         return complete(simulator, inputs)
@@ -47,7 +47,7 @@ def filled(simulator: Simulator, inputs: Inputs) -> dict[str, Value]:
 
 def run_key(simulator: Simulator, inputs: Inputs) -> str:
     """Identify a run by a hash of the simulator's name and version and of all inputs, files by content."""
-    return digest(simulator.name, simulator.version, spelled(simulator, filled(simulator, inputs)))
+    return digest(simulator.name, simulator.version, spelled(simulator, with_defaults(simulator, inputs)))
 
 
 def digest(*parts: Any) -> str:

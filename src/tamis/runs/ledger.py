@@ -111,7 +111,7 @@ class Ledger:
                     self._found(key, known, paths(self.root, key)[0])
 
     def _redone(self, row: Row) -> bool:
-        """Say whether a packed run that failed was done again, with more to tell, before a kill came."""
+        """Return whether a packed run that failed was done again, with more to tell, before a kill came."""
         return row[0].status != "done" and paths(self.root, row[0].key)[0].exists()
 
     def _found(self, key: str, row: Row | None, path: Path) -> Run:
@@ -167,7 +167,7 @@ class Ledger:
         outermost = self._handle is None
         with self._locked():
             if self._index is not None and self._index.path is None:
-                self._let_go()  # mended for ourselves; now for all
+                self._let_go()  # repaired for ourselves; now for all
             if outermost:
                 self._look_again()
                 last = max(self._ends, default=0)
@@ -219,7 +219,7 @@ class Ledger:
     def _ask(
         self, question: Callable[Concatenate[Index, Given], Answer], *given: Given.args, **more: Given.kwargs
     ) -> Answer | None:
-        """Ask the index, None if there is none; one that is not sound is mended first."""
+        """Ask the index, None if there is none; one that is not sound is repaired first."""
         index = self._connect()
         if index is None:
             return None
@@ -275,7 +275,7 @@ class Ledger:
                 raise
             self._index = index = Index.create(None)
             done = refill(self.root, path, index)
-        index.made()
+        index.mark_new()
         if done.damaged or (why and done.kept + done.read):
             named = f"; damaged and set aside: {'; '.join(done.damaged[:SHOWN])}" if done.damaged else ""
             warnings.warn(

@@ -35,7 +35,7 @@ def seized(root: Path) -> int:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
-                said = _said(handle)
+                said = _holder(handle)
                 if not left:
                     raise BlockingIOError(f"process {said}" if _alive(said) else "another process") from None
             time.sleep(_PAUSE)
@@ -56,7 +56,7 @@ def released(handle: int) -> None:
 
 
 def held(root: Path) -> bool:
-    """Say whether somebody holds a folder's lock; no if we may not ask."""
+    """Return whether somebody holds a folder's lock; no if we may not ask."""
     try:
         handle = os.open(root / LOCK, os.O_RDONLY)
     except OSError:
@@ -68,17 +68,17 @@ def held(root: Path) -> bool:
     except BlockingIOError:
         return True
     except OSError:  # a disk without locks
-        return _alive(_said(handle))
+        return _alive(_holder(handle))
     finally:
         os.close(handle)
 
 
-def _said(handle: int) -> str:
+def _holder(handle: int) -> str:
     return os.pread(handle, 200, 0).decode(errors="replace").strip()
 
 
 def _alive(said: str) -> bool:
-    """Say whether the process that a lock file names lives, as far as this machine knows."""
+    """Return whether the process that a lock file names lives, as far as this machine knows."""
     pid, _, host = said.partition(" on ")
     if not pid.isdigit():
         return False
@@ -88,7 +88,7 @@ def _alive(said: str) -> bool:
 
 
 def alive(pid: int) -> bool:
-    """Say whether a process of this machine lives."""
+    """Return whether a process of this machine lives."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):

@@ -41,7 +41,7 @@ from tamis.runs import worker
 from tamis.runs.processes import MARK, adopt_orphans, below, end_all_but, kill_tree, memory, python, reaper
 from tamis.runs.segments import Files
 from tamis.runs.store import Run, paths, writing
-from tamis.runs.worker import Job, conclude, do, too_much
+from tamis.runs.worker import Job, conclude, run_job, too_much
 from tamis.runs.world import World
 
 ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "NUMBA")} | {
@@ -72,7 +72,7 @@ class _Child:
                 stderr=self._said,
                 start_new_session=True,
             )
-        reaper().tell("+", self.process.pid, self._mark)
+        reaper().notify("+", self.process.pid, self._mark)
         self.job: Job | None = None
         self._begun = False  # its job
         self.proven = False  # whether it ever began one
@@ -152,7 +152,7 @@ class _Child:
             self._said.close()
             kill_tree(self.process.pid, self._mark)
             self.process.wait()
-            reaper().tell("-", self.process.pid, self._mark)
+            reaper().notify("-", self.process.pid, self._mark)
 
 
 def _last_words(work: Path) -> str:
@@ -219,7 +219,7 @@ class Workers:
     ) -> Iterator[tuple[Run, Files]]:
         """Do the jobs, one campaign at a time; yield each run and what it left as they end.
 
-        ``taken`` is told of each before its child gets another job, so that no child is ever ahead of what is kept;
+        ``taken`` is called with each before its child gets another job, so that no child is ever ahead of what is kept;
         ``idle`` is called a few times a second at least.
         """
         source = iter(jobs)
@@ -296,15 +296,17 @@ def attend(handle: int) -> None:
             os._exit(0)
         if versions.setdefault(job.address, job.run.version) != job.run.version:
             os._exit(0)  # what this process imported is out of date; another will do the job
-        with suppress(Exception):  # told by the run itself; loaded here so that no time-out pays for imports
+        with suppress(
+            Exception
+        ):  # reported by the run itself; loaded here so that no time-out pays for imports
             worker.load(job.address)
         world = worlds.get(job.address) or worlds.setdefault(job.address, World())
-        world.begin(job.salt, job.memory)
+        world.prepare_run(job.salt, job.memory)
         adopt_orphans()
         kept = below()
         line.send("begins")
         try:
-            answer: Any = do(job, capture=True, world=world)
+            answer: Any = run_job(job, capture=True, world=world)
         except BaseException as error:
             if world.touched:
                 os._exit(os.EX_SOFTWARE)  # it spoiled what would have recorded it; the parent does
@@ -316,7 +318,7 @@ def attend(handle: int) -> None:
 
 
 def _unchanged(job: Job) -> bool:
-    """Say whether a run let its simulator be; what could not be loaded has told so."""
+    """Return whether a run let its simulator be; what could not be loaded has told so."""
     with suppress(Exception):
         return worker.load(job.address).version == job.run.version
     return True
@@ -325,7 +327,7 @@ def _unchanged(job: Job) -> bool:
 _own = threading.local()
 
 
-def elsewhere(job: Job, timeout: float | None, workers: Workers | None = None) -> tuple[Run, bytes, bytes]:
+def run_in_child(job: Job, timeout: float | None, workers: Workers | None = None) -> tuple[Run, bytes, bytes]:
     """Do a job in a child of these workers, or of one that a foreign executor's thread keeps; return its files."""
     if workers is None:
         if not hasattr(_own, "workers"):

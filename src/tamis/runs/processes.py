@@ -117,7 +117,7 @@ def python(code: str) -> list[str]:
 
 
 class Reaper:
-    """A process that is told of our children, waits for our end on a pipe, and kills those that are left."""
+    """A process that is notified of our children, waits for our end on a pipe, and kills those that are left."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -129,7 +129,7 @@ class Reaper:
             start_new_session=True,
         )
 
-    def tell(self, sign: str, pid: int, mark: str) -> None:
+    def notify(self, sign: str, pid: int, mark: str) -> None:
         """Say that a child has begun (+) or ended (-)."""
         assert self._process.stdin
         with self._lock, suppress(OSError, ValueError):

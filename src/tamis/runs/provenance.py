@@ -1,10 +1,10 @@
-"""The code that made a run: recorded with it, compared when it is asked for again, and told where it has changed.
+"""The code that made a run: recorded with it, compared when it is asked for again, and reported where it has changed.
 
 The key of a run holds the simulator's version, which for a function without a version of its own is a hash of all its
 sources: edited code is another version, and its runs are made anew. Built-in simulators and functions with a version of
 their own keep their version while their code changes. So each run also carries a hash of the code that made it. Runs of
 a built-in simulator whose code is another now are made again; for a function whose author gives versions, that author
-decides, and is told.
+decides, and is warned.
 
 Beside the runs lies a small file for each code, which lists its sources with their hashes: what has changed since the
 last runs can then be said by name.
@@ -49,7 +49,7 @@ def _of_observed(code: str) -> str:
 
 
 def built_in(simulator: Simulator) -> bool:
-    """Say whether a simulator is one of tamis' own, whatever is kept of its outputs."""
+    """Return whether a simulator is one of tamis' own, whatever is kept of its outputs."""
     return file_of(whole_of(simulator).address) is not None
 
 

@@ -93,7 +93,7 @@ def refill(root: Path, old: Path, new: Index | Path) -> Refilled:
 
 
 def _in_place(root: Path, packed: Mapping[int, dict[int, Member]], run: Run, place: Place) -> bool:
-    """Say whether a row's array file is where it says; a packed one is then taken from the list."""
+    """Return whether a row's array file is where it says; a packed one is then taken from the list."""
     if place.segment is None:
         with suppress(OSError, ValueError):
             return (root / run.key[:2] / f"{run.key}.npz").stat().st_size == place.size
@@ -110,7 +110,7 @@ def _in_place(root: Path, packed: Mapping[int, dict[int, Member]], run: Run, pla
 
 
 def later(place: Place, than: Row | None) -> bool:
-    """Say whether a packed array file counts beside what is known of its run."""
+    """Return whether a packed array file counts beside what is known of its run."""
     if than is None:
         return True
     other = than[1]

@@ -9,7 +9,7 @@ from tamis.errors import SimulationError, StudyError
 from tamis.interfaces import Simulator, check_present, replayable
 from tamis.replays import Replay, without_replay
 from tamis.runs.keys import run_key
-from tamis.runs.pool import Workers, elsewhere
+from tamis.runs.pool import Workers, run_in_child
 from tamis.runs.records import read_arrays
 from tamis.runs.store import Run
 from tamis.runs.worker import Job, given
@@ -33,7 +33,7 @@ def replay(
     full = complete(simulator, inputs)
     run = Run(run_key(simulator, full), simulator.name, simulator.version, full, "done", 0.0)
     job = Job(simulator.address, Path(), run, given(simulator, full), fps=fps)
-    run, content, log = elsewhere(job, timeout, workers)
+    run, content, log = run_in_child(job, timeout, workers)
     if run.status == "failed":
         raise SimulationError(run.error)
     if run.status != "done":

@@ -224,7 +224,7 @@ class Tail:
                 if os.fstat(self._handle).st_size > end:
                     files.cut(self._handle, end)
 
-    def begin(self) -> None:
+    def new_segment(self) -> None:
         """Go on in a new segment."""
         self.close()
         files.make_folder(self._root / FOLDER)
@@ -238,7 +238,7 @@ class Tail:
         piece = (_member(f"{key}.log", log) if log else b"") + _member(f"{key}.npz", content)
         if self._handle is None or self.end + len(piece) > FULL:
             self.sync()
-            self.begin()
+            self.new_segment()
         assert self._handle is not None
         try:
             files.write(self._handle, piece, self.end)

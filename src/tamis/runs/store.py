@@ -3,13 +3,13 @@
 A run that took hours must survive a kill at any instant, a power cut, a full disk, a copy to another machine and
 ten years. A large run is a file of its own, written under another name and renamed, whole or not there at all.
 Small ones are packed into segments that grow at their end, whole up to the last one. Either is synced before
-the run is told as done: runs that end within a quarter of a second share one sync (`flush`).
+the run is reported as done: runs that end within a quarter of a second share one sync (`flush`).
 
 The files are the truth. The index says where each run is and what its bytes sum up to; rows carry sums of their
-own, and where index and file disagree the file is believed. What is wrong is told once and mended in one pass.
+own, and where index and file disagree the file is believed. What is wrong is reported once and repaired in one pass.
 
 One campaign writes at a time, under a lock that the system releases when its holder dies. Readers need none; what
-they find out of order they mend for themselves, and for all if nobody writes.
+they find out of order they repair for themselves, and for all if nobody writes.
 """
 
 from __future__ import annotations
@@ -238,7 +238,7 @@ class RunStore(Ledger):
             lost += [f"{run.key} in {segment_path(self.root, number)}: damaged" for run, _ in bad]
             gone = {run.key for run, _ in bad}
             found |= {run.key: run for run, _ in those if run.key not in gone}
-        _tell(lost, "these runs are repeated")
+        _warn_of(lost, "these runs are repeated")
         return {key: found[key] for key in keys if key in found}
 
     def sized(self) -> Iterator[tuple[Run, int]]:
@@ -358,7 +358,7 @@ class RunStore(Ledger):
             for number in sorted(places | {*rewrite}):
                 lost += self._rewrite(number, gone)
             self._change([], {}, gone)
-        _tell(lost, "these runs are no longer in it")
+        _warn_of(lost, "these runs are no longer in it")
 
     def _rewrite(self, number: int, gone: set[str]) -> list[str]:
         """Copy the runs of a segment that count to the end, then remove it; say which could not be copied."""
@@ -386,7 +386,7 @@ class RunStore(Ledger):
         return [f"{key} in {path}: {'damaged' if there else 'missing'}" for key in sorted(lost - gone)]
 
 
-def _tell(lost: Sequence[str], so: str) -> None:
+def _warn_of(lost: Sequence[str], so: str) -> None:
     if lost:
         warnings.warn(
             f"{len(lost)} array files of the run store are missing or damaged, {so}: {'; '.join(lost[:SHOWN])}",
@@ -400,5 +400,5 @@ def _missing(path: Path) -> Path:
 
 
 def _whole(source: bytes | Path, row: Row | None) -> bool:
-    """Say whether an array file is what was written, as far as that is known."""
+    """Return whether an array file is what was written, as far as that is known."""
     return isinstance(source, bytes) or row is None or files.checksum(source) == row[1].crc

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from tamis import files
-from tamis.errors import SimulationError, StudyError, TamisWarning, Unavailable, told, without_figures
+from tamis.errors import SimulationError, StudyError, TamisWarning, Unavailable, error_text, without_figures
 from tamis.interfaces import replayable
 from tamis.replays import without_replay
 from tamis.runs.segments import SMALL, Files
@@ -70,7 +70,7 @@ def given(simulator: Simulator, full: Inputs) -> Inputs:
     return {name: os.path.abspath(str(value)) if name in files else value for name, value in full.items()}
 
 
-def do(
+def run_job(
     job: Job, simulator: Simulator | None = None, *, capture: bool = False, world: World | None = None
 ) -> tuple[Run, Files]:
     """Run one job and write its files; return the run and what it left.
@@ -105,7 +105,7 @@ def _perform(job: Job, simulator: Simulator | None, work: Path) -> tuple[Run, Ou
         raise
     except SimulationError as error:
         run = replace(job.run, status="failed", error=_line(error, work))
-        trace = told(error) if "\n" in told(error) else ""
+        trace = error_text(error) if "\n" in error_text(error) else ""
     except BaseException as error:
         disk_full = isinstance(error, OSError) and error.errno in _DISK_FULL
         if disk_full or not (attending or isinstance(error, (Exception, SystemExit))):
@@ -151,7 +151,7 @@ def _arrays(outputs: Outputs, max_output: float) -> Outputs:
 
 def _line(error: BaseException | str, work: Path, kind: str = "") -> str:
     """Write an error or a warning as one line that is the same wherever the run was done."""
-    text = f"{kind}: {told(error)}".replace(f"{work}/", "").replace(str(work), "its working folder")
+    text = f"{kind}: {error_text(error)}".replace(f"{work}/", "").replace(str(work), "its working folder")
     text = " ".join(text.split()).removeprefix(": ").removesuffix(":")
     return re.sub(r"0x[0-9a-f]{6,}", "0x...", text)[:500]  # memory addresses would differ between workers
 
@@ -160,7 +160,7 @@ def _trace(error: BaseException) -> str:
     try:
         return "".join(traceback.format_exception(error))
     except BaseException:
-        return "".join(traceback.format_tb(error.__traceback__)) + told(error)
+        return "".join(traceback.format_tb(error.__traceback__)) + error_text(error)
 
 
 def too_much(memory: float) -> str:

@@ -111,7 +111,7 @@ class World:
         self._kernel = _kernel(*self._told)
         self.touched = False  # whether anything was out of place when it was last put back
 
-    def begin(self, salt: int, memory: float) -> None:
+    def prepare_run(self, salt: int, memory: float) -> None:
         """Start the global random generators, and limit the memory that this process may ask for."""
         self.sound = False
         random.seed(salt)
@@ -177,7 +177,7 @@ class World:
         self._loaded = list(sys.modules.values())
 
     def _as_before(self) -> bool:
-        """Say whether all is as it was that cannot be put back."""
+        """Return whether all is as it was that cannot be put back."""
         return (
             _thread._count() <= self._threads
             and os.nice(0) == self._nice
@@ -231,7 +231,7 @@ class _Table:
 
 
 def _counts_changes(names: object) -> bool:
-    """Say whether this Python gives a dictionary another number with every change, where we look for it; 3.11 does.
+    """Return whether this Python gives a dictionary another number with every change, where we look for it; 3.11 does.
 
     Looking at every value of the usual modules takes a third of the time of a trivial run, at one number a hundredth.
     """

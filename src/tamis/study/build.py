@@ -5,7 +5,6 @@ Names resolved, files read, roles of parameters deduced.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -14,19 +13,23 @@ from typing import Any
 import numpy as np
 
 from tamis.analysis.propagation import LAWS as FITTED
+from tamis.analysis.statistic import FEWEST
 from tamis.errors import StudyError, TamisError, nearest
 from tamis.files import load_arrays
 from tamis.interfaces import whole_of
-from tamis.marginals import LAWS
 from tamis.observables import SCALARS
 from tamis.results.study import Reference
 from tamis.simulation import Simulator, batched, described, find
 from tamis.space import Parameter, Space
-from tamis.study.definition import Sampler, Settings, Study
+from tamis.study.definition import Fidelity, Origin, Sampler, Settings, Study
+from tamis.study.fidelities import fidelities
+from tamis.study.fragilities import asked_fragility
 from tamis.study.keeping import observing, reduced
+from tamis.study.laws import make_law
 from tamis.study.noises import Places
-from tamis.study.reader import Raw
-from tamis.study.schema import ParameterTable, StudyFile, validate
+from tamis.study.origins import adopted, check_chain, check_replicates
+from tamis.study.reader import Raw, sources
+from tamis.study.schema import FromTable, ParameterTable, StudyFile, validate
 from tamis.study.series import Builder, Series
 from tamis.study.stages.table import up_to_date
 from tamis.types import Array, Inputs
@@ -36,6 +39,11 @@ _LARGEST_BATCH = 250  # of an enrichment: points chosen one by one among some th
 
 
 _OWN = {"tmcmc": ("n", "sweeps"), "metropolis": ("chains", "draws"), "mct": ("trajectories", "draws")}
+
+
+def fault(study: Study) -> _Fault:
+    """Return what makes errors that name the file of a study."""
+    return _Fault(study.path.name)
 
 
 def _bytes(fail: _Fault, text: str | None) -> float | None:
@@ -58,14 +66,22 @@ def build(raw: Raw) -> Study:
     fail = _Fault(raw.path.name)
     simulator = _simulator(fail, raw)
     fixed = _fixed(fail, raw.base, simulator, file.model.inputs)
-    space = _space(fail, file, simulator)
-    for name in fixed:
+    origins: tuple[Origin, ...] = ()
+    if isinstance(file.parameters, FromTable):
+        check_chain(fail, file, file.parameters)
+        studies = [build(source) for source in sources(raw)]
+        laws, carried, origins = adopted(fail, raw, file, simulator, studies)
+        space, fixed = _space(fail, file, laws, simulator, bounded=False), {**carried, **fixed}
+    else:
+        laws = file.parameters
+        space = _space(fail, file, laws, simulator)
+    for name in file.model.inputs:
         if name in space.names:
             raise fail(f"model.inputs.{name}", "is also a parameter; remove one of the two")
     places = Places(_known(raw))
     series = Builder(fail, raw, simulator, space, fixed, places).series(file)
     _no_idle_parameter(fail, space, simulator, series)
-    if not any(s.use == "calibrate" for s in series) and not any(s.use == "predict" for s in series):
+    if not (origins and series) and not any(s.use in ("calibrate", "predict") for s in series):
         raise fail("experiment", "a study needs at least one [[experiment]] or one [[predict]]")
     settings = Settings(
         _sampler(fail, file),
@@ -74,8 +90,12 @@ def build(raw: Raw) -> Study:
         float(file.model.max_output),
         _bytes(fail, file.model.memory),
     )
-    _consistent(fail, file, simulator, series)
+    _consistent(fail, file, simulator, space, series)
+    cheap = fidelities(fail, raw, file, simulator, space, series)
+    if origins:
+        check_replicates(fail, file, simulator, fixed, series)
     if file.model.keep == "observed":
+        cheap = tuple(_lean(level) for level in cheap)
         lean = reduced(simulator, series)
         simulator, series = lean, observing(lean, series)
     references = tuple(_reference(fail, i, r, space) for i, r in enumerate(file.reference))
@@ -94,7 +114,16 @@ def build(raw: Raw) -> Study:
         raw,
         raw.results.resolve(),
         open=tuple(places.open),
+        origins=origins,
+        cheap=cheap,
+        laws=laws,
     )
+
+
+def _lean(level: Fidelity) -> Fidelity:
+    """Return a cheaper simulator that keeps the observed numbers only."""
+    lean = reduced(level.simulator, level.series)
+    return replace(level, simulator=lean, series=observing(lean, level.series))
 
 
 def _known(raw: Raw) -> Mapping[str, Array]:
@@ -104,7 +133,7 @@ def _known(raw: Raw) -> Mapping[str, Array]:
     return load_arrays(raw.results / "synthetic.npz")
 
 
-def filled(study: Study, numbers: Mapping[str, Array]) -> Study:
+def with_numbers(study: Study, numbers: Mapping[str, Array]) -> Study:
     """Return a study with the numbers of its numerical experiments and nominal runs; without them it is open."""
     fail, places = _Fault(study.path.name), Places(numbers)
     builder = Builder(fail, study.raw, whole_of(study.simulator), study.space, study.fixed, places)
@@ -133,7 +162,9 @@ def _sampler(fail: _Fault, file: StudyFile) -> Sampler:
     return Sampler(method, **given)
 
 
-def _consistent(fail: _Fault, file: StudyFile, simulator: Simulator, series: tuple[Series, ...]) -> None:
+def _consistent(
+    fail: _Fault, file: StudyFile, simulator: Simulator, space: Space, series: tuple[Series, ...]
+) -> None:
     """Refuse settings that the chosen methods do not have."""
     table = file.surrogate
     own = {"pce": ("degree", "hyperbolic"), "kriging": ("kernel", "trend", "nugget")}
@@ -151,6 +182,11 @@ def _consistent(fail: _Fault, file: StudyFile, simulator: Simulator, series: tup
     if file.design.replicates > 1 and "seed" not in simulator.inputs:
         message = f"{simulator.name} has no input called seed, so that all runs at a point would be the same"
         raise fail("design.replicates", message)
+    _statistic_consistent(fail, file)
+    if file.fragility is not None:
+        asked_fragility(
+            fail, file.fragility, simulator, space, series, drawn=isinstance(file.parameters, FromTable)
+        )
     if table.method != "none" and file.design.n < _FEWEST_RUNS:
         raise fail("design.n", f"a surrogate needs at least {_FEWEST_RUNS} runs, found {file.design.n}")
     if table.enrich is not None:
@@ -177,11 +213,13 @@ def _consistent(fail: _Fault, file: StudyFile, simulator: Simulator, series: tup
             name for s in series for e in s.experiments for o in e.observations for name in o.observable.needs
         }
         if not batched(simulator, needs) and {"sobol", "sampling"} & set(file.sensitivity.methods):
-            message = "Sobol indices need a surrogate of the observables or a simulator with a batch door"
+            message = (
+                "Sobol indices need a surrogate of the observables or a simulator with a batch interface"
+            )
             raise fail("sensitivity.methods", f'{message}; methods = ["regression"] needs neither')
     if file.sensitivity is not None and file.sensitivity.n.bit_count() != 1:
         raise fail("sensitivity.n", f"expected a power of two, found {file.sensitivity.n}")
-    if not any(s.use == "calibrate" for s in series):
+    if not (isinstance(file.parameters, FromTable) or any(s.use == "calibrate" for s in series)):
         for i, s in enumerate(s for s in series if s.use == "predict"):
             if s.where:
                 raise fail(f"predict[{i}].where", "there are no data, hence no posterior to take a part of")
@@ -199,6 +237,27 @@ def _consistent(fail: _Fault, file: StudyFile, simulator: Simulator, series: tup
             raise fail(f"propagate.laws[{i}]", f'no law "{law}" to fit{nearest(law, FITTED)}')
 
 
+def _statistic_consistent(fail: _Fault, file: StudyFile) -> None:
+    """Refuse a statistic over replicates that nobody would use, or that single runs would be mixed with."""
+    design = file.design
+    if design.statistic is None:
+        if design.level is not None:
+            raise fail("design.level", 'is that of statistic = "quantile"; remove it')
+        return
+    if (design.statistic == "quantile") != (design.level is not None):
+        raise fail("design.level", "a quantile has one, for instance 0.8, and nothing else has")
+    if design.replicates < FEWEST:
+        message = f"a statistic needs at least {FEWEST} runs of each point, found {design.replicates}"
+        raise fail("design.replicates", message)
+    if file.surrogate.method == "none" or file.surrogate.target == "loglike":
+        message = 'is what a surrogate of the observables is fitted to; surrogate.method = "pce" or "kriging"'
+        raise fail("design.statistic", message)
+    if file.sensitivity and "fosm" in file.sensitivity.methods:
+        raise fail(
+            "sensitivity.methods", '"fosm" differentiates single runs, not a statistic of them; remove it'
+        )
+
+
 def _loglike_consistent(fail: _Fault, file: StudyFile, series: tuple[Series, ...]) -> None:
     """Refuse what a surrogate of the log-likelihood cannot do."""
     if file.surrogate.method != "kriging":
@@ -209,6 +268,11 @@ def _loglike_consistent(fail: _Fault, file: StudyFile, series: tuple[Series, ...
     if "energy" in file.surrogate.model_fields_set:
         message = "is for principal components of long signals, and a log-likelihood is one number; remove it"
         raise fail("surrogate.energy", message)
+    if "failures" in file.surrogate.model_fields_set:
+        message = (
+            "is for surrogates of observables; runs that failed are left out of a log-likelihood's: remove it"
+        )
+        raise fail("surrogate.failures", message)
     tests = [s for s in series if s.use == "calibrate"]
     if not tests:
         raise fail("surrogate.target", "there are no data, hence no likelihood")
@@ -264,8 +328,16 @@ def _fixed(fail: _Fault, base: Path, simulator: Simulator, inputs: Mapping[str, 
     return fixed
 
 
-def _space(fail: _Fault, file: StudyFile, simulator: Simulator) -> Space:
-    parameters = tuple(_parameter(fail, name, table) for name, table in file.parameters.items())
+def _space(
+    fail: _Fault,
+    file: StudyFile,
+    laws: Mapping[str, ParameterTable],
+    simulator: Simulator,
+    *,
+    bounded: bool = True,
+) -> Space:
+    """Return the unknowns; where ``bounded``, their laws have to stay within what the simulator takes."""
+    parameters = tuple(_parameter(fail, name, table) for name, table in laws.items())
     for parameter in parameters:
         port = simulator.inputs.get(parameter.name)
         where = f"parameters.{parameter.name}"
@@ -282,7 +354,7 @@ def _space(fail: _Fault, file: StudyFile, simulator: Simulator) -> Space:
         if parameter.unit and port.unit and parameter.unit != port.unit:
             message = f'unit "{parameter.unit}", but {simulator.name} takes "{port.unit}"; convert the prior'
             raise fail(f"{where}.unit", message)
-        if port.bounds:
+        if port.bounds and bounded:
             low, high = (float(v) for v in parameter.prior.ppf(np.array([0.0, 1.0])))
             if low < port.bounds[0] - 1e-12 * abs(low) or high > port.bounds[1] + 1e-12 * abs(high):
                 message = f"the prior reaches from {low:g} to {high:g}, outside the {list(port.bounds)}"
@@ -297,23 +369,7 @@ def _space(fail: _Fault, file: StudyFile, simulator: Simulator) -> Space:
 
 def _parameter(fail: _Fault, name: str, table: ParameterTable) -> Parameter:
     where = f"parameters.{name}"
-    if table.prior not in LAWS:
-        raise fail(f"{where}.prior", f'no law "{table.prior}"{nearest(table.prior, LAWS)}')
-    law = LAWS[table.prior]
-    wanted = inspect.signature(law).parameters
-    given = dict(table.model_extra or {})
-    for key, value in given.items():
-        if key not in wanted:
-            raise fail(where, f'law {table.prior} has no "{key}"{nearest(key, [*wanted, "unit", "label"])}')
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise fail(f"{where}.{key}", f"expected a number, found {value!r}")
-    missing = [key for key, p in wanted.items() if p.default is p.empty and key not in given]
-    if missing:
-        raise fail(where, f"law {table.prior} needs {', '.join(missing)}")
-    try:
-        prior = law(**{key: float(value) for key, value in given.items()})
-    except TamisError as error:
-        raise fail(where, str(error)) from error
+    prior = make_law(fail, where, "prior", table.prior, table.model_extra or {}, ("unit", "label"))
     return Parameter(name, prior, table.unit, table.label)
 
 

@@ -28,6 +28,7 @@ from tamis.study.reader import Raw, study_names
 from tamis.study.run import completed, run
 from tamis.study.stages.prediction import make_panel
 from tamis.study.stages.table import COMPARE, comparison_folder, comparison_hash
+from tamis.study.weighing import same_measurements
 from tamis.types import Progress
 
 
@@ -52,7 +53,7 @@ def compare_studies(
                 f'{study.path.name}: [inference] method = "{method}" gives no evidence; use "tmcmc" to compare models'
             )
     studies = [completed(study, executor=executor, progress=progress) for study in studies]
-    _same_measurements(studies)
+    same_measurements(studies)
     results = [
         run(study, executor=executor, progress=_named(stem, progress))
         for stem, study in zip(stems, studies, strict=True)
@@ -98,28 +99,6 @@ def compare_studies(
 def _named(stem: str, progress: Progress | None) -> Progress | None:
     """Say in the news whose they are."""
     return progress and (lambda event: progress(replace(event, task=f"{stem} {event.task}")))
-
-
-def _same_measurements(studies: Sequence[Study]) -> None:
-    """Refuse to weigh models against different data."""
-    first = _measurements(studies[0])
-    for study in studies[1:]:
-        other = _measurements(study)
-        if other != first:
-            odd = sorted(set(first) ^ set(other)) or [name for name in first if first[name] != other[name]]
-            raise StudyError(
-                f"{study.path.name} and {studies[0].path.name} are not held against the same measurements "
-                f"(they differ in {odd[0]}); put the experiments in one file that both extend"
-            )
-
-
-def _measurements(study: Study) -> dict[str, bytes]:
-    tests = [e for s in study.series if s.use == "calibrate" for e in s.experiments]
-    return {
-        f"{e.name}/{o.label}": np.asarray(o.y).tobytes() + (b"" if o.coord is None else o.coord.tobytes())
-        for e in tests
-        for o in e.observations
-    }
 
 
 def _nested(

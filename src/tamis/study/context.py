@@ -6,19 +6,22 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from tamis.experiment import Experiment
 from tamis.files import save_arrays
-from tamis.inference.likelihood import Emulated, Forward, Simulated
+from tamis.inference.likelihood import Emulated, Forward, Likelihood, Simulated
 from tamis.inference.posterior import Posterior
+from tamis.results.records import Source, load_records
 from tamis.runs.asking import Asking
 from tamis.runs.keys import read_keys
 from tamis.runs.pool import Executors
 from tamis.runs.store import Run, RunStore
 from tamis.study.definition import Study
 from tamis.study.layout import places
+from tamis.study.origins import joint_draws
 from tamis.study.reader import emulates_observables
 from tamis.study.series import Series
 from tamis.study.stages.table import STAGES, applies
@@ -28,7 +31,7 @@ from tamis.types import Generator, Inputs, Progress
 
 @dataclass(frozen=True)
 class Context:
-    """The study, where its runs are kept, who makes them, and who is told."""
+    """The study, where its runs are kept, who makes them, and who is informed."""
 
     study: Study
     store: RunStore
@@ -54,18 +57,27 @@ class Context:
         """Run the simulator where the store has no run yet."""
         return self.asking().runs(self.study.simulator, asked, self.progress)
 
-    def forward(self, experiment: Experiment, *, record: Path | None = None, vary: bool = False) -> Simulated:
+    def forward(
+        self, experiment: Experiment, *, record: Path | None = None, vary: bool = False, replicate: int = 0
+    ) -> Simulated:
         """Return the simulator as a forward model whose runs are stored."""
-        return Simulated(self.study.query(experiment, vary=vary), self.asking(record))
+        return Simulated(self.study.query(experiment, vary=vary, replicate=replicate), self.asking(record))
 
     def terms(
-        self, series: Series, model: Joined | None, *, record: Path | None = None, vary: bool = False
+        self,
+        series: Series,
+        model: Joined | None,
+        *,
+        record: Path | None = None,
+        vary: bool = False,
+        replicate: int = 0,
     ) -> list[tuple[Experiment, Forward]]:
         """Return who answers for each experiment of a series: the surrogate, or the simulator."""
         if series.emulate:
             assert model is not None
             return [*emulated(self.study, series, model)]
-        return [(e, self.forward(e, record=record, vary=vary)) for e in series.experiments]
+        options: Any = {"record": record, "vary": vary, "replicate": replicate}
+        return [(e, self.forward(e, **options)) for e in series.experiments]
 
     @contextmanager
     def recording(self, stage: str) -> Iterator[Context]:
@@ -94,6 +106,15 @@ def emulated(study: Study, series: Series, model: Joined) -> list[tuple[Experime
     ]
 
 
+def behind(study: Study, model: Joined | None) -> Likelihood | None:
+    """Return the likelihood of the calibrated tests, where the data tell of errors that the surrogate shares."""
+    if model is None or not model.factors:
+        return None
+    tests = [series for series in study.series if series.use == "calibrate" and series.emulate]
+    terms = tuple(term for series in tests for term in emulated(study, series, model))
+    return Likelihood(study.space, terms) if terms else None
+
+
 def load_surrogate(study: Study) -> Joined | None:
     """Read the surrogate of the observables; None where there is none."""
     there = applies(study.raw, "surrogate") and emulates_observables(study.raw)
@@ -101,6 +122,8 @@ def load_surrogate(study: Study) -> Joined | None:
 
 
 def load_posterior(study: Study) -> Posterior | None:
-    """Read the posterior; None where there are no data."""
+    """Read the posterior, or the draws from those of other studies; None where there are neither data nor such."""
+    if study.origins:
+        return joint_draws(study, load_records(study.folder / "sources.npz", Source))
     calibrated = any(s.use == "calibrate" for s in study.series)
     return Posterior.load(study.folder / "posterior.npz", study.space) if calibrated else None

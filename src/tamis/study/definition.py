@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -15,7 +15,7 @@ from tamis.simulation import Simulator, batched
 from tamis.space import Space
 from tamis.study.noises import Place
 from tamis.study.reader import Raw
-from tamis.study.schema import StudyFile
+from tamis.study.schema import FromTable, ParameterTable, StudyFile
 from tamis.study.series import Series
 from tamis.types import Inputs
 
@@ -60,6 +60,27 @@ class Settings:
 
 
 @dataclass(frozen=True)
+class Fidelity:
+    """A cheaper simulator of what the study observes, and how often it is run."""
+
+    name: str
+    simulator: Simulator
+    fixed: Inputs
+    series: tuple[Series, ...]  # what is observed of it
+    n: int  # points
+    cost: float | None = None  # time of a run over that of the study's own simulator
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A study whose posterior draws are the parameters of another one."""
+
+    name: str
+    study: Study
+    held: Mapping[str, float]  # what it held fixed of the parameters that others of the origins sampled
+
+
+@dataclass(frozen=True)
 class Study:
     """One model, its unknowns, the tests it is held against, and what is asked of it."""
 
@@ -71,13 +92,18 @@ class Study:
     series: tuple[Series, ...]
     fixed: Inputs
     settings: Settings
-    tables: StudyFile  # what the stages are told
+    tables: StudyFile  # settings of the stages
     references: tuple[Reference, ...]
     raw: Raw
     folder: Path  # of what is sampled and predicted: that of the results, or of a part of them
     part: str = ""  # the part of the data it is calibrated with, where a study is split
     idle: Space | None = None  # sizes of errors that this part cannot tell
     open: tuple[Place, ...] = ()  # what waits for the numbers of the stage `synthetic`
+    origins: tuple[Origin, ...] = ()  # the studies it draws its parameters from; none where it has priors
+    cheap: tuple[Fidelity, ...] = ()  # cheaper simulators, cheapest first
+    laws: Mapping[str, ParameterTable] = field(
+        default_factory=dict
+    )  # priors, its own or those of its origins
 
     @property
     def experiments(self) -> tuple[Experiment, ...]:
@@ -100,7 +126,7 @@ class Study:
         return self.path.parent / "runs"
 
     def batched(self, experiments: Iterable[Experiment]) -> bool:
-        """Say whether the simulator answers whole batches of points with all that these experiments observe."""
+        """Return whether the simulator answers whole batches of points with all that these experiments observe."""
         return batched(self.simulator, {name for e in experiments for name in e.needs}) is not None
 
     @property
@@ -108,13 +134,24 @@ class Study:
         """The tests that it is calibrated with."""
         return [e for s in self.series if s.use == "calibrate" for e in s.experiments]
 
-    def query(self, experiment: Experiment, *, vary: bool = False) -> Query:
+    @property
+    def chain(self) -> FromTable | None:
+        """How its parameters are drawn from the posteriors of other studies; None where it has priors."""
+        table = self.tables.parameters
+        return table if isinstance(table, FromTable) else None
+
+    @property
+    def stochastic(self) -> bool:
+        """Whether its simulator draws random numbers that the study leaves open."""
+        return "seed" in self.simulator.inputs and "seed" not in self.fixed
+
+    def query(self, experiment: Experiment, *, vary: bool = False, replicate: int = 0) -> Query:
         """Return what one experiment asks of the simulator.
 
         A stochastic one is given the study's seed, the same at every point, so that it is a function; with ``vary`` it
-        draws new random numbers at every point, as nature does.
+        draws new random numbers at every point, as nature does, and others for each ``replicate``.
         """
         reads = self.model_space.names
         drawn = draws_seed(self.simulator.inputs, self.fixed, experiment.conditions, reads)
         fixed = {**self.fixed, "seed": self.seed} if drawn else self.fixed
-        return Query(self.simulator, experiment, reads, fixed, vary and "seed" not in self.fixed)
+        return Query(self.simulator, experiment, reads, fixed, vary and "seed" not in self.fixed, replicate)

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from tamis.errors import told
+from tamis.errors import StudyError, error_text
 from tamis.types import Event, Progress
 
 NAME = "events.jsonl"
@@ -51,7 +51,7 @@ def noted(results: Path, progress: Progress) -> Iterator[Progress]:
         end = {"status": "interrupted"}
         raise
     except BaseException as error:
-        end = {"status": "stopped", "error": told(error)}
+        end = {"status": "stopped", "error": error_text(error)}
         raise
     finally:
         journal.note(Event(STUDY, 1, 1, end))
@@ -130,17 +130,29 @@ class _Journal:
         self.handle = None
 
 
-def follow(path: Path | str, *, pause: float = 0.5) -> Iterator[Event]:
+def follow(
+    path: Path | str, *, wait: float = 60.0, after: float = 0.0, pause: float = 0.5
+) -> Iterator[Event]:
     """Yield the events of the last run from its beginning, and those to come until it ends.
 
     Parameters
     ----------
     path
-        ``events.jsonl``, or the results folder in which it is. Where there is none, nothing is yielded.
+        The results folder of a study, which need not be there yet, or ``events.jsonl`` in it.
+    wait
+        Seconds to wait for a run to begin where there is none; then `StudyError` is raised.
+    after
+        Runs that began before this time (that of `time.time`) are passed over, and a later one is waited for. Without
+        it, the events of a run that has ended are yielded again.
     pause
         Seconds between two looks at the file.
     """
-    path = Path(path) / NAME if Path(path).is_dir() else Path(path)
+    path = Path(path) if Path(path).name == NAME else Path(path) / NAME
+    until = time.monotonic() + wait
+    while not _begun(path, after):
+        if time.monotonic() >= until:
+            raise StudyError(f"{path}: no run of this study began within {wait:g} s; is it the right folder?")
+        time.sleep(min(pause, max(until - time.monotonic(), 0.0)))
     place, rest = 0, b""
     while True:
         going = _writing(path)  # asked first, so that what an ended run wrote last is read below
@@ -161,6 +173,16 @@ def follow(path: Path | str, *, pause: float = 0.5) -> Iterator[Event]:
         if not going:
             return
         time.sleep(pause)
+
+
+def _begun(path: Path, after: float) -> bool:
+    """Return whether a run that began after a time has written its first event."""
+    try:
+        with path.open("rb") as file:
+            first = next(filter(None, map(_parsed, file)), None)
+    except OSError:
+        return False
+    return first is not None and float(first.info.get("time", 0.0)) >= after
 
 
 def under_way(results: Path) -> Event | None:
@@ -198,7 +220,7 @@ def _locked(handle: int) -> bool:
 
 
 def _writing(path: Path) -> bool:
-    """Say whether some process writes the file now; yes where the disk has no locks to ask."""
+    """Return whether some process writes the file now; yes where the disk has no locks to ask."""
     try:
         handle = os.open(path, os.O_RDONLY)
     except OSError:

@@ -30,7 +30,7 @@ def parts(study: Study) -> tuple[Study, ...]:
 
 
 def is_split(study: Study) -> bool:
-    """Say whether each part of the data is calibrated alone."""
+    """Return whether each part of the data is calibrated alone."""
     return any(series.part for series in study.series)
 
 
@@ -62,7 +62,7 @@ def _alone(study: Study, name: str, folder: str) -> Study:
 
 
 def _tied(study: Study, name: str) -> bool:
-    """Say whether the prior correlates a parameter with others, so that it learns from them."""
+    """Return whether the prior correlates a parameter with others, so that it learns from them."""
     matrix, i = study.space.correlation, study.space.index(name)
     return matrix is not None and int(np.count_nonzero(matrix[i])) > 1
 

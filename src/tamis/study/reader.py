@@ -97,6 +97,54 @@ def _merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
+def drawn_from(parameters: Any) -> Any:
+    """Return what a table of parameters says they are drawn from, None where it gives priors."""
+    given = parameters.get("from") if isinstance(parameters, dict) else None
+    return None if isinstance(given, dict) else given  # a parameter may be called so
+
+
+def sources(raw: Raw) -> tuple[Raw, ...]:
+    """Read the studies from whose posteriors a study draws its parameters; none where it gives priors.
+
+    Refused where one has no posterior: it draws from others itself (so that no cycle is possible), calibrates
+    nothing, or calibrates each part of its data alone.
+    """
+    names = drawn_from(raw.table("parameters"))
+    names = [names] if isinstance(names, str) else names or []
+    found: list[Raw] = []
+    for i, name in enumerate(names):
+        where = f"{raw.path.name}: parameters.from[{i}]: {name}"
+        source = read(raw.base / str(name))
+        if source.path.resolve() == raw.path.resolve():
+            raise StudyError(f"{where} is this study itself; name the study whose posterior it draws from")
+        if any(other.path.resolve() == source.path.resolve() for other in found):
+            raise StudyError(f"{where} is named twice; name each study once")
+        if inner := drawn_from(source.table("parameters")):
+            back = raw.path.resolve() in _reached(source, {source.path.resolve()})
+            fault = "draws from this study in turn" if back else f"itself draws from {inner}"
+            raise StudyError(
+                f"{where} {fault} and has no posterior of its own; name the studies that have one"
+            )
+        if not any(t.get("use", "calibrate") == "calibrate" for t in source.tables_of("experiment")):
+            raise StudyError(f"{where} has no posterior: it has no [[experiment]] to calibrate with")
+        if source.table("inference").get("split", "none") != "none":
+            raise StudyError(
+                f"{where} calibrates each part of its data alone ([inference] split) and has several posteriors; "
+                "make a study of the part that is meant"
+            )
+        found.append(source)
+    return tuple(found)
+
+
+def _reached(raw: Raw, seen: set[Path]) -> set[Path]:
+    """Return all files that a study draws from, directly or through others."""
+    names = drawn_from(raw.table("parameters")) or []
+    for path in [(raw.base / name).resolve() for name in names if isinstance(name, str)]:
+        if path not in seen and path.is_file():
+            seen = _reached(read(path), seen | {path})
+    return seen
+
+
 def open_tables(raw: Raw) -> dict[str, dict[str, Any]]:
     """Return the tests and predictions that need runs of their own first: numerical experiments, nominal errors.
 
@@ -132,17 +180,17 @@ def taken_apart(raw: Raw) -> list[Any]:
 
 
 def emulates(raw: Raw, table: Mapping[str, Any]) -> bool:
-    """Say whether a prediction, or a held-out test, is to be made by a surrogate."""
+    """Return whether a prediction, or a held-out test, is to be made by a surrogate."""
     return bool(table.get("emulate")) and emulates_observables(raw)
 
 
 def emulates_observables(raw: Raw) -> bool:
-    """Say whether a surrogate stands in for the simulator."""
+    """Return whether a surrogate stands in for the simulator."""
     return surrogate_method(raw) != "none" and not emulates_loglike(raw)
 
 
 def emulates_loglike(raw: Raw) -> bool:
-    """Say whether a surrogate stands in for the log-likelihood itself."""
+    """Return whether a surrogate stands in for the log-likelihood itself."""
     return raw.table("surrogate").get("target") == "loglike"
 
 
@@ -151,16 +199,32 @@ def surrogate_method(raw: Raw) -> str:
     return str(raw.table("surrogate").get("method", "none"))
 
 
-def simulator_fingerprint(raw: Raw) -> str:
+def cheap_tables(raw: Raw) -> list[dict[str, Any]]:
+    """Return the cheaper simulators of a study, cheapest first, each with the simulator it names or the study's own."""
+    model = raw.table("model")
+    own: dict[str, Any] = {key: model[key] for key in ("simulator", "command", "http") if key in model}
+    given = model.get("cheap", [])
+    tables = [t for t in given if isinstance(t, dict)] if isinstance(given, list) else []
+    return [({} if "simulator" in table else own) | table for table in tables]
+
+
+def model_file(raw: Raw) -> Path | None:
+    """Return the Python file that the simulator is in; None where the study names none."""
+    file = str(raw.table("model").get("simulator", "")).rpartition(":")[0]
+    return raw.base / file if file.endswith(".py") else None
+
+
+def simulator_fingerprint(raw: Raw, model: Mapping[str, Any] | None = None) -> str:
     """Hash what lies behind the simulator a study names.
 
     That is the code behind a built-in family, what a user's file and its local imports say, the files that a
     program's table names, or the version of an installed package.
     """
-    program = raw.table("model").get("command", {})
+    model = raw.table("model") if model is None else model
+    program = model.get("command", {})
     if program:
-        return digest(named_files(raw, [program, list(program.get("templates", {}))]))
-    name = str(raw.table("model").get("simulator", ""))
+        return hash_of(named_files(raw, [program, list(program.get("templates", {}))]))
+    name = str(model.get("simulator", ""))
     if name.startswith("tamis:"):
         return families.code_hash(file) if (file := families.file_of(name)) else ""
     path = raw.base / name.rpartition(":")[0]
@@ -194,18 +258,18 @@ def input_names(raw: Raw) -> set[str] | None:
 
 
 def noise_parameters(raw: Raw) -> Iterator[str]:
-    """Yield the names that error models of the file read."""
+    """Yield the names of the parameters that error models of the file read."""
+    known = raw.table("parameters")
     for test in (*raw.tables_of("experiment"), *raw.tables_of("predict"), *raw.tables_of("next")):
         for observe in test.get("observe", []):
             noise = observe.get("noise", []) if isinstance(observe, dict) else []
             for part in noise if isinstance(noise, list) else [noise]:
                 if isinstance(part, dict):
-                    for key in ("sd", "variance", "length", "scale"):
-                        if isinstance(part.get(key), str):
-                            yield part[key]
+                    named = (value for key, value in part.items() if key not in ("kind", "of"))
+                    yield from (name for name in named if isinstance(name, str) and name in known)
 
 
-def digest(*parts: Any) -> str:
+def hash_of(*parts: Any) -> str:
     """Hash tables and numbers."""
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
 

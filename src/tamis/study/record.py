@@ -66,10 +66,10 @@ def _simulator(study: Study) -> SimulatorRecord:
 
 def _parameter(study: Study, i: int) -> ParameterRecord:
     parameter = study.space.parameters[i]
-    table = study.raw.table("parameters")[parameter.name]
-    numbers = {key: float(v) for key, v in table.items() if key not in ("prior", "unit", "label")}
+    table = study.laws[parameter.name]
+    numbers = {key: float(v) for key, v in (table.model_extra or {}).items()}
     is_input = parameter.name in study.simulator.inputs
-    return ParameterRecord(parameter.name, table["prior"], numbers, parameter.unit, parameter.label, is_input)
+    return ParameterRecord(parameter.name, table.prior, numbers, parameter.unit, parameter.label, is_input)
 
 
 def _series(study: Study, one: Series) -> SeriesRecord:

@@ -1,7 +1,7 @@
 """What to do about a surrogate that is too poor: what will work, from what was timed and how its score grew.
 
-A simulator with a batch door may be cheap enough to be sampled itself, and then no surrogate is needed: a few batches
-are timed to tell. One without may be too, by the seconds that the runs of the design took. Else more runs help where
+A simulator with a batch interface may be cheap enough to be sampled itself, and then no surrogate is needed: a few
+batches are timed. One without may be too, by the seconds that the runs of the design took. Else more runs help where
 the rounds of an enrichment show that they do; a surrogate that is no better than the mean after all its runs is asked
 for something that no surrogate of so many runs can follow.
 """
@@ -82,7 +82,7 @@ def remedy(study: Study, records: Sequence[Emulation]) -> str:
         other = 'target = "observables"' if table.target == "loglike" else f'method = "{other}"'
         return f"Give it twice the {n} runs of now ({where}), or try {other}."
     smoother = "observe something smoother (a peak, an envelope, a spectrum), " if len(worst.x) > 1 else ""
-    text = f"More runs alone will hardly mend it: {smoother}narrow the priors, or hold parameters that matter little"
+    text = f"More runs alone will hardly help: {smoother}narrow the priors, or hold parameters that matter little"
     return f"{text} ([model] inputs)."
 
 
@@ -115,7 +115,7 @@ def _direct(study: Study) -> str:
             seconds = calls * likelihood_seconds(study)
         except TamisError:
             return ""
-        how = f"by its batch door takes about {duration(seconds)}"
+        how = f"by its batch interface takes about {duration(seconds)}"
     else:
         runs, fewer = calls * len(tests), ""
         most = min(MOST_STORED, _AFFORDABLE / each)

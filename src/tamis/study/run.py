@@ -1,4 +1,4 @@
-"""Bringing a study up to date: every stage in its turn, what it left recorded in the manifest, and told."""
+"""Bringing a study up to date: every stage in its turn, what it left recorded in the manifest and reported."""
 
 from __future__ import annotations
 
@@ -26,15 +26,24 @@ from tamis.results.study import save_study
 from tamis.runs.locks import released, seized
 from tamis.runs.pool import Executors, Workers
 from tamis.runs.store import RunStore
-from tamis.study.build import filled
+from tamis.study.build import build, with_numbers
 from tamis.study.context import Context
 from tamis.study.definition import Study
 from tamis.study.events import noted
 from tamis.study.parts import is_split, parts
+from tamis.study.reader import hash_of
 from tamis.study.record import record
 from tamis.study.remedy import check_good_enough, remedy
 from tamis.study.stages.report import write_report
-from tamis.study.stages.table import STAGES, Stage, applies, stage_hashes, up_to_date
+from tamis.study.stages.table import (
+    STAGES,
+    Stage,
+    applies,
+    code_of_now,
+    posterior_content,
+    stage_hashes,
+    up_to_date,
+)
 from tamis.types import Progress, silent
 
 
@@ -53,10 +62,61 @@ def run(
     array files are damaged, all such have been set aside, and one more time makes them anew.
     """
     with _alone(study), noted(study.results, progress or silent) as news:
-        try:
-            return _run(study, upto, executor, news, retry_failed, force)
-        except SetAside:
-            return _run(study, upto, executor, news, retry_failed, force)
+        if list(STAGES).index(upto) >= list(STAGES).index("sources"):
+            study = _after_sources(study, executor, news, force)
+        for last_try in (False, True):
+            try:
+                with RunStore(study.runs) as store, _kept(executor) as kept:
+                    hashes = stage_hashes(study.raw)
+                    context = Context(study, store, kept, news, retry_failed, hashes)
+                    manifest = read_manifest(study.results)
+                    context, current, early = _prepared(context, manifest, upto)
+                    for name, is_current in current.items():
+                        stage = STAGES[name]
+                        if name != "synthetic" and context.study.open:
+                            context = _with_numbers(context)
+                        if is_current and not (retry_failed and name in ("runs", "cheap")):
+                            continue
+                        if stage.per_part and not force and applies(study.raw, "surrogate"):
+                            _stop_if_poor(context.study, manifest)
+                        with _recorded(context, stage, manifest, current, early) as entry:
+                            if name == "report":
+                                found = results(context.study, manifest)
+                                write_report(found)
+                                manifest |= {"result": outcome(found)}
+                            elif stage.per_part and is_split(context.study):
+                                entry["parts"] = _each_part(context, stage, manifest)
+                            else:
+                                with context.recording(name) as inside:
+                                    stage.module.run(inside)
+                return results(context.study, manifest)
+            except SetAside:
+                if last_try:
+                    raise
+        raise AssertionError("the second try returns or raises")
+
+
+def _after_sources(study: Study, executor: Executors, progress: Progress, force: bool) -> Study:
+    """Bring the posteriors up to date that a study draws from, each in its own folder, and return the study.
+
+    A source that was built before its numerical experiments had been run is built again.
+    """
+    if not study.origins:
+        return study
+    for origin in study.origins:
+        run(
+            origin.study,
+            "posterior",
+            executor=executor,
+            progress=_of_source(progress, origin.name),
+            force=force,
+        )
+    return build(study.raw)
+
+
+def _of_source(progress: Progress, name: str) -> Progress:
+    """Say in the news which study they are about."""
+    return lambda event: progress(replace(event, task=f"{name} {event.task}"))
 
 
 @contextmanager
@@ -79,56 +139,55 @@ def _alone(study: Study) -> Iterator[None]:
             released(handle)
 
 
-def _run(
-    study: Study, upto: str, executor: Executors, progress: Progress, retry_failed: bool, force: bool
-) -> Results:
-    folder = study.results
-    manifest = read_manifest(folder)
-    hashes = stage_hashes(study.raw)
+def _prepared(
+    context: Context, manifest: dict[str, Any], upto: str
+) -> tuple[Context, dict[str, bool], list[warnings.WarningMessage]]:
+    """Return the context with the numbers there are, which stages are up to date, and warnings met meanwhile."""
+    study = context.study
     current = up_to_date(study.raw, upto)
     there = current.get("synthetic", not study.open)
     if there == bool(study.open):  # its numbers were made, or were lost, since it was built
-        study = filled(study, load_arrays(folder / "synthetic.npz") if there else {})
-    save_study(folder, record(study))
+        study = with_numbers(study, load_arrays(study.results / "synthetic.npz") if there else {})
+    save_study(study.results, record(study))
     if upto == "next":
         current = {stage: good for stage, good in current.items() if STAGES[stage].for_next}
-    with RunStore(study.runs) as store, _kept(executor) as kept:
-        context = Context(study, store, kept, progress, retry_failed, hashes)
-        early = _lost_runs(context, manifest, current)
-        for name, is_current in current.items():
-            stage = STAGES[name]
-            if name != "synthetic" and study.open:
-                study = filled(study, load_arrays(folder / "synthetic.npz"))
-                save_study(folder, record(study))
-                context = replace(context, study=study)
-            if is_current and not (retry_failed and name == "runs"):
-                continue
-            if stage.per_part and not force and applies(study.raw, "surrogate"):
-                _stop_if_poor(study, manifest)
-            start = time.perf_counter()
-            before = _content(folder, stage)
-            entry: dict[str, Any] = {"hash": hashes[name]}
-            was = damaged(folder, manifest.get("stages", {}).get(name, {}))
-            with warnings.catch_warnings(record=True) as caught, _reported(study, manifest, name):
-                warnings.simplefilter("always", TamisWarning)
-                if name == "report":
-                    found = results(study, manifest)
-                    write_report(found)
-                    manifest |= {"result": outcome(found)}
-                elif stage.per_part and is_split(study):
-                    entry["parts"] = _each_part(context, stage, manifest)
-                else:
-                    with context.recording(name) as inside:
-                        stage.module.run(inside)
-            entry["seconds"] = round(time.perf_counter() - start, 3)
-            entry["warnings"] = _heard([*early, *caught] if name == "runs" else caught) + _mended(was)
-            entry["content"] = contents(folder, (*stage.artifacts, *stage.beside), entry.get("parts", {}))
-            manifest = _provenance(manifest, study)
-            manifest["stages"] = {**manifest.get("stages", {}), name: entry}
-            if name == "runs" and before and before != _content(folder, stage):  # another outcome
-                _reopen(study, manifest, current, "observables")
-            write_manifest(study.results, manifest)
-    return results(study, manifest)
+    context = replace(context, study=study)
+    return context, current, _lost_runs(context, manifest, current)
+
+
+def _with_numbers(context: Context) -> Context:
+    """Return the context with what the stage `synthetic` has just made."""
+    study = with_numbers(context.study, load_arrays(context.study.results / "synthetic.npz"))
+    save_study(study.results, record(study))
+    return replace(context, study=study)
+
+
+@contextmanager
+def _recorded(
+    context: Context,
+    stage: Stage,
+    manifest: dict[str, Any],
+    current: dict[str, bool],
+    early: list[warnings.WarningMessage],
+) -> Iterator[dict[str, Any]]:
+    """Write into the manifest what a stage left, how long it took and what it warned of; give its entry to fill in."""
+    folder, name = context.study.results, stage.name
+    before = _content(folder, stage)
+    start = time.perf_counter()
+    entry: dict[str, Any] = {"hash": context.hashes[name]}
+    was = damaged(folder, manifest.get("stages", {}).get(name, {}))
+    with warnings.catch_warnings(record=True) as caught, _reported(context.study, manifest, name):
+        warnings.simplefilter("always", TamisWarning)
+        yield entry
+    entry["seconds"] = round(time.perf_counter() - start, 3)
+    entry["warnings"] = _own_warnings([*early, *caught] if name == "runs" else caught) + _remade(was)
+    entry["code"] = code_of_now(context.study.raw)
+    entry["content"] = contents(folder, (*stage.artifacts, *stage.beside), entry.get("parts", {}))
+    manifest |= _provenance(context.study)
+    manifest["stages"] = {**manifest.get("stages", {}), name: entry}
+    if name in ("runs", "cheap") and before and before != _content(folder, stage):  # another outcome
+        _reopen(context.study, manifest, current, "observables" if name == "runs" else "surrogate")
+    write_manifest(folder, manifest)
 
 
 def _lost_runs(
@@ -168,7 +227,7 @@ def _reported(study: Study, manifest: dict[str, Any], stage: str) -> Iterator[No
         raise
 
 
-def _mended(names: list[str]) -> list[str]:
+def _remade(names: list[str]) -> list[str]:
     """Say which artifacts were made anew because they were not what had been written."""
     if not names:
         return []
@@ -194,7 +253,7 @@ def _each_part(context: Context, stage: Stage, manifest: dict[str, Any]) -> dict
                 inside = replace(context, study=part, progress=_named(context.progress, i, mine))
                 with inside.recording(stage.name) as mine_alone:
                     stage.module.run(mine_alone)
-            begun["heard"][part.part] = _heard(caught)
+            begun["heard"][part.part] = _own_warnings(caught)
         manifest["begun"] = begun
         write_manifest(study.results, manifest)
     save_arrays(study.results / stage.artifacts[0], {"folders": np.array([p.folder.name for p in mine])})
@@ -238,7 +297,7 @@ def _content(folder: Path, stage: Stage) -> list[bytes]:
     return [(folder / name).read_bytes() for name in stage.artifacts if (folder / name).is_file()]
 
 
-def _heard(caught: list[warnings.WarningMessage]) -> list[str]:
+def _own_warnings(caught: list[warnings.WarningMessage]) -> list[str]:
     """Return our own warnings for the report; let the others through."""
     shown: dict[Any, Any] = {}  # each place once, as Python would without us
     for warning in caught:
@@ -262,10 +321,13 @@ def results(study: Study, manifest: dict[str, Any] | None = None) -> Results:
 def _advice(study: Study, manifest: dict[str, Any], found: Sequence[Emulation]) -> str:
     """Say what will help a poor surrogate, and keep it: finding out may take running the simulator."""
     entry = manifest.get("stages", {}).get("surrogate", {})
-    least = float(study.tables.surrogate.min_q2)
+    hashes = stage_hashes(
+        study.raw
+    )  # what it would cost to sample and predict without a surrogate counts too
+    asked = hash_of(float(study.tables.surrogate.min_q2), hashes["posterior"], hashes["prediction"])
     known = entry.get("remedy", {})
-    if known.get("min_q2") != least:
-        known = {"min_q2": least, "text": remedy(study, found)}
+    if known.get("of") != asked:
+        known = {"of": asked, "text": remedy(study, found)}
         entry["remedy"] = known
         write_manifest(study.results, manifest)
     return str(known["text"])
@@ -281,7 +343,7 @@ def completed(study: Study, *, executor: Executors = 1, progress: Progress | Non
     if not study.open:
         return study
     run(study, "synthetic", executor=executor, progress=progress)
-    return filled(study, load_arrays(study.results / "synthetic.npz"))
+    return with_numbers(study, load_arrays(study.results / "synthetic.npz"))
 
 
 def _reopen(study: Study, manifest: dict[str, Any], current: dict[str, bool], first: str) -> None:
@@ -301,7 +363,7 @@ def _reopen(study: Study, manifest: dict[str, Any], current: dict[str, bool], fi
 
 
 def _lost(store: RunStore, keys: list[str]) -> bool:
-    """Say whether a run that the results stand on has gone from the store, or is damaged there."""
+    """Return whether a run that the results stand on has gone from the store, or is damaged there."""
     return len(store.recover(keys)) < len(keys)
 
 
@@ -317,9 +379,13 @@ def _libraries() -> dict[str, str]:
     return {name: version(name) for name in ("numpy", "scipy", "numba")}
 
 
-def _provenance(manifest: dict[str, Any], study: Study) -> dict[str, Any]:
+def _provenance(study: Study) -> dict[str, Any]:
+    drawn = {}
+    if study.chain is not None:
+        each = zip(study.chain.studies, study.origins, strict=True)
+        drawn = {"posteriors": {name: posterior_content(origin.study.raw) for name, origin in each}}
     return {
-        **manifest,
+        **drawn,
         "tamis": __version__,
         "schema": 1,
         "study": study.path.name,

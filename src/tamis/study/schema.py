@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError
 
 from tamis.errors import StudyError, nearest
-from tamis.study.reader import Raw
+from tamis.study.reader import Raw, drawn_from
 
 Number = float | int
 Scalar = float | int | str
@@ -78,6 +78,15 @@ class HttpTable(Strict):
     retries: int = Field(default=3, ge=0)
 
 
+class CheapTable(Strict):
+    """A cheaper simulator of the same outputs, or the same one with other inputs, and how often it is run."""
+
+    simulator: str | None = None
+    inputs: dict[str, Scalar] = {}
+    n: int = Field(ge=4)
+    cost: Number | None = Field(default=None, gt=0, lt=1)
+
+
 class ModelTable(Strict):
     """The simulator, the inputs held fixed, and how long one run may take and how much it may return."""
 
@@ -89,6 +98,7 @@ class ModelTable(Strict):
     timeout: Number | None = Field(default=None, gt=0)
     memory: str | None = Field(default=None, pattern=r"^\s*[0-9.]+\s*([kMGT]?B)\s*$")
     keep: Literal["all", "observed"] = "all"
+    cheap: list[CheapTable] = []
 
 
 class ParameterTable(BaseModel):
@@ -98,6 +108,16 @@ class ParameterTable(BaseModel):
     prior: str
     unit: str = ""
     label: str = ""
+
+
+class FromTable(Strict):
+    """Posterior draws of other studies instead of priors."""
+
+    studies: list[str] = Field(alias="from", min_length=1)
+    weights: Literal["evidence", "equal"] = "evidence"
+    draws: int = Field(default=500, ge=2)
+    replicates: int = Field(default=1, ge=1)
+    reweight: Literal["none", "posterior"] = "none"
 
 
 class CorrelationTable(Strict):
@@ -124,11 +144,12 @@ class NoiseTable(Strict):
 
 
 class GridTable(Strict):
-    """Equally spaced numbers."""
+    """Equally spaced numbers, or numbers in a constant ratio."""
 
     start: Number
     stop: Number
     n: int = Field(ge=1)
+    spacing: Literal["linear", "log"] = "linear"
 
 
 class ObserveTable(Strict):
@@ -143,6 +164,7 @@ class ObserveTable(Strict):
     times: GridTable | list[Number] | None = None
     along: str = "t"
     extend: Literal["none", "hold"] = "none"
+    damping: Number | None = None
     noise: NoiseTable | list[NoiseTable] | None = None
     label: str = ""
     group: str = ""
@@ -209,6 +231,8 @@ class DesignTable(Strict):
     method: Literal["sobol", "halton", "lhs", "maximin", "grid"] = "lhs"
     n: int = Field(default=64, ge=1)
     replicates: int = Field(default=1, ge=1)
+    statistic: Literal["mean", "sd", "quantile"] | None = None
+    level: Number | None = Field(default=None, gt=0, lt=1)
 
 
 class EnrichTable(Strict):
@@ -232,6 +256,7 @@ class SurrogateTable(Strict):
     kernel: Literal["matern32", "matern52", "squared_exponential"] | None = None
     trend: Literal["constant", "linear", "quadratic"] | None = None
     nugget: Number | None = Field(default=None, ge=0)
+    failures: Literal["weigh", "ignore"] = "weigh"
     enrich: EnrichTable | None = None
 
 
@@ -252,6 +277,26 @@ class PropagateTable(Strict):
     fosm: bool = True
     surface: bool = True
     laws: list[str] = ["normal", "lognormal", "gamma", "weibull", "gumbel"]
+
+
+class LawTable(BaseModel):
+    """The law of an uncertain capacity."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+    law: str
+
+
+class FragilityTable(Strict):
+    """The probability that a predicted number exceeds its limit, over the intensity of the event."""
+
+    predict: str | None = None
+    intensity: str | list[str]
+    demand: str | None = None
+    limit: Number | LawTable | None = None
+    below: bool = False
+    random: list[str] = []
+    repeats: int | None = Field(default=None, ge=1)
+    level: Number = Field(default=0.9, gt=0, lt=1)
 
 
 class InferenceTable(Strict):
@@ -282,6 +327,13 @@ class ReferenceTable(Strict):
     cov: dict[str, Number] = {}
 
 
+Unknowns = Annotated[  # tags in capitals: places of faults leave them out
+    Annotated[FromTable, Tag("From")]
+    | Annotated[dict[str, ParameterTable], Field(min_length=1), Tag("Priors")],
+    Discriminator(lambda given: "From" if drawn_from(given) is not None else "Priors"),
+]
+
+
 class StudyFile(Strict):
     """A whole study file."""
 
@@ -289,13 +341,14 @@ class StudyFile(Strict):
     title: str = ""
     seed: int = Field(default=1, ge=0)
     model: ModelTable
-    parameters: dict[str, ParameterTable] = Field(min_length=1)
+    parameters: Unknowns
     correlation: list[CorrelationTable] = []
     experiment: list[ExperimentTable] = []
     design: DesignTable = DesignTable()
     surrogate: SurrogateTable = SurrogateTable()
     sensitivity: SensitivityTable | None = None
     propagate: PropagateTable | None = None
+    fragility: FragilityTable | None = None
     inference: InferenceTable = InferenceTable()
     predict: list[PredictTable] = []
     next: list[NextTable] = []
@@ -341,6 +394,11 @@ def field_name(location: tuple[Any, ...]) -> str:
 def _explain(raw: Raw, fault: Any) -> str:
     location = tuple(fault["loc"])
     where = field_name(location)
+    if fault["type"] == "extra_forbidden" and location[:2] == ("parameters", "From") and len(location) == 3:
+        name = str(location[2])
+        if isinstance(fault.get("input"), dict):
+            message = "a study that draws `from` the posteriors of others has no priors of its own"
+            return f"{where}: {message}; remove it, or hold {name} fixed in [model.inputs]"
     if fault["type"] == "extra_forbidden":
         known = _known_keys(location[:-1])
         return f'{where}: unknown key "{location[-1]}"{nearest(str(location[-1]), known)}'
@@ -361,6 +419,10 @@ def _known_keys(location: tuple[Any, ...]) -> list[str]:
     schema = StudyFile.model_json_schema()
     node: dict[str, Any] = schema
     for part in location:
+        if isinstance(part, str) and part[:1].isupper():  # which of several shapes a table has
+            wanted = f"{part}Table"
+            node = next((o for o in _options(schema, node) if o.get("title") == wanted), node)
+            continue
         options = [_resolve(schema, option) for option in _options(schema, node)]
         if isinstance(part, int):
             node = next((o["items"] for o in options if "items" in o), {})
@@ -382,7 +444,7 @@ def _known_keys(location: tuple[Any, ...]) -> list[str]:
 
 def _options(schema: dict[str, Any], node: dict[str, Any]) -> list[dict[str, Any]]:
     node = _resolve(schema, node)
-    return [_resolve(schema, option) for option in node.get("anyOf", [node])]
+    return [_resolve(schema, option) for option in node.get("anyOf", node.get("oneOf", [node]))]
 
 
 def _resolve(schema: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from tamis.errors import StudyError, TamisError, nearest
 from tamis.experiment import Experiment, Observation, imposed
-from tamis.observables import SCALARS, SIGNALS, Observable, load_custom
+from tamis.observables import MEASURES, SCALARS, SIGNALS, Observable, check_taken, load_custom
 from tamis.sheets import Sheet, read_csv
 from tamis.simulation import Simulator
 from tamis.space import Space
@@ -33,6 +33,8 @@ _NAMES = {
     "max": "largest {}",
     "min": "least {}",
     "peak_abs": "largest |{}|",
+    **{how: f"{how} of {{}}" for how in MEASURES},
+    "response_spectrum": "response spectrum of {}",
 }
 
 
@@ -272,7 +274,7 @@ class Builder:
             raise self.fail(where, f"data to show need x and y, columns of {sheet.path.name}")
         abscissa = self.simulator.inputs[along].unit if along else self.simulator.outputs[table.along].unit
         self._same_unit(f"{where}.x", sheet, table.x, abscissa, along or table.along)
-        self._same_unit(f"{where}.y", sheet, table.y, self.simulator.outputs[table.output].unit, table.output)
+        self._same_unit(f"{where}.y", sheet, table.y, self._unit(where, table), table.output)
         sd = self._known(where, table, sheet)
         columns = [
             sheet.numbers(table.x),
@@ -341,21 +343,25 @@ class Builder:
 
     def _observable(self, where: str, table: ObserveTable, coord: Array | None) -> Observable:
         port = self._output(where, table.output)
+        with self._at(where):
+            check_taken(table.how, table.output, port.unit, table.damping)
         if ".py:" in table.how:
             with self._at(f"{where}.how"):
                 return load_custom(table.how, self.raw.base, tuple(self.simulator.outputs), port.unit)
         if table.how in SCALARS:
-            options = {"along": table.along} if table.how == "peak_time" else {}
-            return SCALARS[table.how](table.output, unit=self._unit(where, table), **options)
-        if table.how not in SIGNALS:
-            raise self.fail(
-                f"{where}.how", f'no observable "{table.how}"{nearest(table.how, [*SCALARS, *SIGNALS])}'
-            )
+            times = {"along": table.along} if table.how in ("peak_time", *MEASURES) else {}
+            return SCALARS[table.how](table.output, unit=self._unit(where, table), **times)
+        self._check_how(where, table.how)
         self._output(f"{where}.along", table.along)
-        options = {"extend": table.extend} if table.how == "at" else {}
-        return SIGNALS[table.how](table.output, coord, along=table.along, unit=port.unit, **options)
+        options: dict[str, Any] = {"extend": table.extend} if table.how == "at" else {}
+        if table.damping is not None:
+            options = {"damping": float(table.damping)}
+        with self._at(where):
+            return SIGNALS[table.how](table.output, coord, along=table.along, unit=port.unit, **options)
 
     def _unit(self, where: str, table: ObserveTable) -> str:
+        if table.how in MEASURES:
+            return MEASURES[table.how]
         return str(self._output(where, table.along if table.how == "peak_time" else table.output).unit)
 
     def _known(self, where: str, table: ObserveTable, sheet: Sheet) -> Array | None:
@@ -397,14 +403,25 @@ class Builder:
             raise self.fail(where if where.endswith("along") else f"{where}.output", message)
         return self.simulator.outputs[name]
 
+    def _check_how(self, where: str, how: str) -> None:
+        """Refuse what is neither built in nor a function of the user's own."""
+        if ".py:" not in how and how not in (*SCALARS, *SIGNALS):
+            raise self.fail(f"{where}.how", f'no observable "{how}"{nearest(how, [*SCALARS, *SIGNALS])}')
+
     def _times(self, where: str, table: ObserveTable) -> Array:
+        self._check_how(where, table.how)
         if table.times is None:
             raise self.fail(
                 f"{where}.times", f'missing; how = "{table.how}" needs times = {{ start, stop, n }} or a list'
             )
         if isinstance(table.times, list):
             return np.array(table.times, dtype=float)
-        return np.linspace(table.times.start, table.times.stop, table.times.n)
+        grid = table.times
+        if grid.spacing == "linear":
+            return np.linspace(grid.start, grid.stop, grid.n)
+        if grid.start <= 0 or grid.stop <= 0:
+            raise self.fail(f"{where}.times", 'spacing = "log" needs a start and a stop above zero')
+        return np.geomspace(grid.start, grid.stop, grid.n)
 
     @contextmanager
     def _at(self, where: str) -> Iterator[None]:

@@ -51,7 +51,7 @@ def distinct(u: Array) -> tuple[Indices, Indices]:
 
 
 def judged(points: int, inputs: int) -> bool:
-    """Say whether there are points enough for a score to mean anything."""
+    """Return whether there are points enough for a score to mean anything."""
     return points >= POINTS_PER_INPUT * inputs
 
 

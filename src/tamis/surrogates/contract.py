@@ -70,6 +70,10 @@ def _check_prediction(name: str, surrogate: Surrogate, u: Array, m: int) -> None
             f"{name}: modes are not finite"
         )
         assert (found.weight >= 0).all(), f"{name}: the variance of a mode is negative"
+    if found.common is not None:
+        assert found.common.shape[::2] == (len(u), m) and np.isfinite(found.common).all(), (
+            f"{name}: expected finite common errors (n, f, {m}); found {found.common.shape}"
+        )
 
 
 def _check_line(name: str, surrogate: Surrogate, u: Array) -> None:

@@ -84,7 +84,7 @@ def enrich(
         )
     if len(candidates) > max(_MOST, n):
         candidates = candidates[np.random.default_rng(0).permutation(len(candidates))[: max(_MOST, n)]]
-    worth = _worth(y)
+    worth = scaled_worth(y)
     if criterion == "posterior":
         return candidates[_spread(surrogate, u, candidates, n, worth)]
     hyper = _process(u, y, worth)
@@ -97,7 +97,7 @@ def _among(candidates: Array, u: Array) -> Mask:
     return np.array([row.tobytes() in known for row in candidates], dtype=bool)
 
 
-def _worth(y: Array) -> Array:
+def scaled_worth(y: Array) -> Array:
     """Return the inverse variance of each output over the runs, zero for those that do not vary."""
     variance = np.nanvar(y, axis=0)
     there = varies(y) & (variance > 0)
@@ -154,6 +154,8 @@ def _spread(surrogate: Surrogate, u: Array, points: Array, n: int, worth: Array)
     variance = found.var @ worth
     if found.modes is not None and found.weight is not None:
         variance = variance + found.weight @ (found.modes**2 @ worth)
+    if found.common is not None:
+        variance = variance + (found.common**2 @ worth).sum(axis=1)
     size = np.sqrt(variance / max(variance.max(), 1e-300)) + 1e-6
     spread, axes = np.linalg.eigh(np.cov(points.T, ddof=0).reshape(points.shape[1], -1))
     scale = axes / np.sqrt(np.maximum(spread, 1e-6 * max(spread.max(), 1e-12)))

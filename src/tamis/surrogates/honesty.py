@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tamis.design import sobol
 from tamis.surrogates.base import distinct
 from tamis.surrogates.process import Process, condition, estimate
 from tamis.types import Array
@@ -31,9 +32,12 @@ _FOLDS = 5
 _ENOUGH = 30  # points for each input beyond which lengths are not found again
 _FEW = 100  # points below which they are, whatever the number of inputs
 _MOST = 10.0  # factor that runs left out can tell
+_ELSEWHERE = 512  # points for the mean variance over the cube
+_APART = (5, 12, 1983)  # seed of these
+_PARTS = 10  # in which runs are held out to choose among trends
 
 
-def elsewhere(process: Process, x: Array, basis: Array) -> float:
+def distance_factor(process: Process, x: Array, basis: Array) -> float:
     """Return by what squared left-out errors are to be multiplied to be those of runs at points x.
 
     At most one but for the half that is not believed: more would be the share of the cube that the runs leave out, of
@@ -42,8 +46,18 @@ def elsewhere(process: Process, x: Array, basis: Array) -> float:
     if process.hyper.variance <= 0:
         return 1.0
     expected = float(process.predict(x, basis)[1].mean() + process.hyper.noise.mean())
-    hole = min(1.0, expected / max(float(process.spread.mean()), 1e-300))
-    return hole / float(np.sqrt(np.clip(process.surprise, 1 / _MOST, 1.0)))
+    return filled(expected, float(process.spread.mean()), process.surprise)
+
+
+def filled(expected: float, spread: float, surprise: float) -> float:
+    """Return that factor from the mean variance over the cube, that of runs left out, and what these miss by of it."""
+    hole = min(1.0, expected / max(spread, 1e-300))
+    return hole / float(np.sqrt(np.clip(surprise, 1 / _MOST, 1.0)))
+
+
+def away_from_runs(d: int) -> Array:
+    """Return points for the mean variance over the cube, which are none of any design: at runs it is nothing."""
+    return sobol(_ELSEWHERE, d, np.random.default_rng(_APART))
 
 
 def refitted(kernel: str, x: Array, basis: Array, y: Array, noise: Array | None) -> tuple[float, bool]:
@@ -69,3 +83,28 @@ def refitted(kernel: str, x: Array, basis: Array, y: Array, noise: Array | None)
         return 1.0, False
     ratio = held[0] / held[1] * claimed[1] / claimed[0]
     return float(np.clip(ratio, 1.0, _MOST)), bool(held[0] >= about)
+
+
+def held_out(
+    kernel: str, x: Array, basis: Array, unseen: Array, y: Array, noise: Array | None, seed: int = 0
+) -> Array:
+    """Return what runs are missed by when a tenth of the points at a time is held out and lengths are found again.
+
+    For choosing among trends, which left-out errors with lengths kept cannot do: more functions fit more of the
+    chance of the runs. ``unseen`` are the trend's functions as they would be known at a point that was not run. NaN
+    where too few points are left to fit.
+    """
+    first, point = distinct(x)
+    n = len(first)
+    parts = min(_PARTS, n)
+    part = np.random.default_rng(seed).permutation(n)[point] % parts
+    residuals = np.full(len(y), np.nan)
+    for fold in range(parts):
+        out, rest = part == fold, part != fold
+        if np.linalg.matrix_rank(basis[rest]) < basis.shape[1] or rest.sum() <= basis.shape[1] + 1:
+            return np.full(len(y), np.nan)
+        given = None if noise is None else noise[rest]
+        hyper = estimate(kernel, x[rest], basis[rest], y[rest], given, np.random.default_rng(0), judge=True)
+        process = condition(kernel, x[rest], basis[rest], y[rest], hyper)
+        residuals[out] = y[out] - process.mean(x[out], unseen[out])
+    return residuals

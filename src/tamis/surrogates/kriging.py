@@ -16,7 +16,7 @@ will differ from the smooth function by it, so it is part of the surrogate's err
 function behind noisy runs leaves it out (``of_runs``). A process that predicts runs worse than their mean is not
 used: its output becomes that mean, of variance zero, with the runs' variance as noise, and its Q2 is at most zero. (Not
 so for the function behind the runs: that it is flat is more than a failure to predict it tells.) How its errors are
-judged is told in `tamis.surrogates.honesty`.
+judged is described in `tamis.surrogates.honesty`.
 
 Each output has its own lengths, variance and noise: two observed numbers seldom depend on the same parameters,
 and a common length would suit neither. Inputs, trend and starts of the search are shared. Long signals are
@@ -38,22 +38,19 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from tamis.blas import one_thread
-from tamis.design import sobol
 from tamis.errors import StudyError, TamisWarning, nearest
 from tamis.files import save_arrays
 from tamis.marginals import Marginal
 from tamis.surrogates.base import Score, distinct, judged, read, score
 from tamis.surrogates.covariances import check_kernel
-from tamis.surrogates.honesty import elsewhere, refitted
+from tamis.surrogates.honesty import away_from_runs, distance_factor, refitted
 from tamis.surrogates.polynomials import HERMITE, LEGENDRE, Family, family, recurrence, standard
 from tamis.surrogates.process import Functions, Hyper, Process, condition, estimate
 from tamis.surrogates.replicates import apart
 from tamis.surrogates.tails import Tail, over_law, second_story, taken_in
-from tamis.types import Array, Gauss, Generator, Mask
+from tamis.types import Array, Gauss, Generator, Indices, Mask
 
 Trend = Literal["constant", "linear", "quadratic"]
-_ELSEWHERE = 512  # points for the mean variance over the cube
-_APART = (5, 12, 1983)  # seed of these, which must not be a design's: at runs the variance is nothing
 _BEYOND, _MATTERS = 0.67, 0.01  # share of an error that is guessed, and error over the variance, to warn of
 _TOLD = 10  # points from which on a process is compared with the mean, and with another story
 
@@ -110,9 +107,9 @@ class Kriging:
     @cached_property
     def of_left_out(self) -> Array:
         """Mean squared errors that runs left out tell of, (m,), for the share in which they are believed."""
-        x = coordinates(sobol(_ELSEWHERE, self.u.shape[1], np.random.default_rng(_APART)), self.families)
+        x = coordinates(away_from_runs(self.u.shape[1]), self.families)
         basis = functions(self.trend, x)
-        told = [np.mean(p.residuals**2) * elsewhere(p, x, basis) for p in self.processes]
+        told = [np.mean(p.residuals**2) * distance_factor(p, x, basis) for p in self.processes]
         return np.asarray(self.optimism * told * [1 - (tail.share if tail else 0.0) for tail in self._tails])
 
     @cached_property
@@ -155,10 +152,15 @@ class Kriging:
         basis = functions(self.trend, x)
         return np.column_stack([process.mean(x, basis) for process in self.processes])
 
+    def outputs(self, columns: Indices) -> Kriging:
+        """Return the model of some of the outputs."""
+        rows = {name: getattr(self, name)[columns] for name in ("length", "variance", "optimism", "tails")}
+        return replace(self, y=self.y[:, columns], noise=self.noise[:, columns], **rows)
+
     def rise(self, u: Array, top: Array) -> tuple[Array, Array]:
         """Return mean and variance of the output at points u (N, d) less that at one point (d,), (N,) each."""
         x = coordinates(checked(np.vstack([top, u]), self.families), self.families)
-        mean, var = only(self.processes).rise(x, functions(self.trend, x))
+        mean, var = single_output(self.processes).rise(x, functions(self.trend, x))
         return mean[1:], var[1:]
 
     def draw(self, n: int, rng: Generator, at: Array) -> Trajectories:
@@ -166,7 +168,7 @@ class Kriging:
 
         Away from runs and points they return to the mean: give points where it matters.
         """
-        process = only(self.processes)
+        process = single_output(self.processes)
         x = coordinates(checked(at, self.families), self.families)
         return Trajectories(self.trend, self.families, process.draw(n, rng, x, functions(self.trend, x)))
 
@@ -324,7 +326,7 @@ def functions(trend: str, x: Array) -> Array:
     return np.hstack(columns)
 
 
-def only(processes: tuple[Process, ...]) -> Process:
+def single_output(processes: tuple[Process, ...]) -> Process:
     """Return the process of a surrogate of one output."""
     if len(processes) != 1:
         raise StudyError(f"trajectories are drawn of one output; this surrogate has {len(processes)}")

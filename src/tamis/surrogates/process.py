@@ -16,8 +16,8 @@ well. Up to 512 points nothing depends on the generator. Lengths and noise are b
 noise, which also keeps the factorisation in range. And log lengths have a weak normal prior, between a fiftieth and a
 hundred times the range of an input: with ten runs the likelihood alone will call an input inert, or all of them, on
 the strength of one unit, and the error bar collapses (Gu, Wang & Berger 2018, 10.1214/17-AOS1648, study such
-estimates). On Park's function with 10 dear and 30 cheap runs at Sobol' points the prior raises the coverage of 95 %
-intervals from 0.5 to 0.75 and lowers the error by a sixth; with 500 runs it changes nothing.
+estimates). On Park's function with 10 expensive and 30 cheap runs at Sobol' points the prior raises the coverage of
+95 % intervals from 0.5 to 0.75 and lowers the error by a sixth; with 500 runs it changes nothing.
 
 Everything is expressed with the factor L of the correlation matrix K (noise included) and the orthogonal
 basis Q of L^-1 F, F being the trend at the runs: L^-1 F = Q G, residuals e = (1 - QQ') L^-1 y, weights L^-T e.

@@ -33,7 +33,7 @@ A signal that never changes keeps one component, always zero, so that its surrog
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -47,7 +47,9 @@ from tamis.files import save_arrays
 from tamis.surrogates.base import Score, Surrogate, read, score, score_arrays, score_of
 from tamis.types import Array, Gauss
 
-Fit: TypeAlias = Callable[[Array, Array], Surrogate]  # points (n, d), outputs (n, k) -> fitted
+Fit: TypeAlias = Callable[
+    ..., Surrogate
+]  # points (n, d), outputs (n, k), perhaps such pairs of cheaper runs -> fitted
 
 _KINDS = {
     "pce": ("tamis.surrogates.pce", "PCE"),
@@ -87,7 +89,7 @@ class Reduced:
     def of(cls, arrays: Mapping[str, Any]) -> Reduced:
         """Make it again from what `arrays` returned."""
         inner = {name[len(_PREFIX) :]: a for name, a in arrays.items() if name.startswith(_PREFIX)}
-        surrogate = made(str(arrays["kind"]), inner)
+        surrogate = from_arrays(str(arrays["kind"]), inner)
         centre, modes, tail, rest = (arrays[name] for name in ("centre", "modes", "tail", "rest"))
         return cls(centre, modes, surrogate, tail, rest, score_of(arrays))
 
@@ -102,11 +104,14 @@ class Reduced:
 
 
 @one_thread
-def fit_reduced(u: Array, y: Array, fit: Fit, *, energy: float = 0.999) -> Reduced:
+def fit_reduced(
+    u: Array, y: Array, fit: Fit, *, energy: float = 0.999, cheaper: Sequence[tuple[Array, Array]] = ()
+) -> Reduced:
     """Fit to runs at points u (n, d) of the unit cube with signals y (n, m) of one unit.
 
     ``fit`` makes the surrogate of the components, whose errors it takes as independent; ``energy`` is the share of
     the variance, summed over the signal, that the components keep before those that cannot be predicted are left out.
+    Runs of ``cheaper`` simulators, points and signals, are given to ``fit`` by their components along these patterns.
     """
     u, y = np.asarray(u, dtype=np.float64), np.asarray(y, dtype=np.float64)
     y = y[:, None] if y.ndim == 1 else y
@@ -123,12 +128,17 @@ def fit_reduced(u: Array, y: Array, fit: Fit, *, energy: float = 0.999) -> Reduc
     left, size, right = _components(y, centre)
     held = np.cumsum(size**2)
     kept = np.arange(len(size)) <= np.searchsorted(held, energy * held[-1])
-    inner = fit(u, left[:, kept] * size[kept])
+
+    def fitted() -> Surrogate:
+        below = [(points, (signals - centre) @ right[kept].T) for points, signals in cheaper]
+        return fit(u, left[:, kept] * size[kept], *below)
+
+    inner = fitted()
     lost = inner.score.q2 <= 0
     if lost.any():
         lost[0] &= not lost.all()
         kept[np.flatnonzero(kept)[lost]] = False
-        inner = fit(u, left[:, kept] * size[kept])
+        inner = fitted()
     leverage = np.sum(left[:, kept] ** 2, axis=1) + 1 / len(y)
     truncated = (left[:, ~kept] * size[~kept]) @ right[~kept]
     left_out = truncated / np.maximum(1 - leverage, 1e-10)[:, None]
@@ -176,7 +186,7 @@ def kind_of(surrogate: Surrogate) -> str:
     raise StudyError(f"a {cls.__qualname__} cannot be stored; kinds that can: {', '.join(_KINDS)}")
 
 
-def made(kind: str, arrays: Mapping[str, Any]) -> Surrogate:
+def from_arrays(kind: str, arrays: Mapping[str, Any]) -> Surrogate:
     """Make a surrogate again from its kind and what its `arrays` returned."""
     if kind not in _KINDS:
         raise StudyError(f'no kind of surrogate "{kind}"{nearest(kind, _KINDS)}')

@@ -57,7 +57,7 @@ class Choice:
     ] = ()  # laws of decay along which sets were drawn since, with their norms
 
 
-def room(n: int, d: int) -> int:
+def most_candidates(n: int, d: int) -> int:
     """Return how many candidates n runs can tell apart, at least the linear ones."""
     return max(int(_TERMS_PER_RUN * n * _plenty(n, d)), d + 1)
 
@@ -130,7 +130,7 @@ def hyperbolic_sets(n: int, d: int, degrees: range, norms: tuple[float, ...]) ->
     for q in norms:
         nested: list[Indices] = []
         for degree in degrees:
-            found = hyperbolic(d, degree, q, room(n, d))
+            found = hyperbolic(d, degree, q, most_candidates(n, d))
             if found is None:
                 break
             if not nested or len(found) > _GROWTH * len(nested[-1]):
@@ -189,7 +189,7 @@ def _redrawn(
 
 def along(decay: Array, n: int, q: float = 1.0) -> Indices:
     """Return candidates for n runs along a decay (d, DEGREE + 1), the constant first."""
-    return anisotropic(decay**q, min(_DECAY_TERMS_PER_RUN * n, room(n, len(decay))))
+    return anisotropic(decay**q, min(_DECAY_TERMS_PER_RUN * n, most_candidates(n, len(decay))))
 
 
 def exponential(terms: Indices, size: Array) -> Array:

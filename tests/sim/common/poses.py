@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tamis.sim.common import geometry as g
-from tamis.sim.common.collide import collide
+from tamis.sim.common.collide import collide, narrow
 from tamis.sim.common.shapes import Contactor, geometry_of
 
 UPRIGHT = (1.0, 0.0, 0.0, 0.0)
@@ -66,7 +66,7 @@ def meet(shapes, poses, margin=0.05, capacity=64, swap=False) -> Found:
     world, out = g.world(geometry), g.manifolds(capacity)
     g.place(np.array([p.x for p in poses]), np.array([p.q for p in poses]), geometry, world)
     i, j = (1, 0) if swap or geometry.kind[0] > geometry.kind[1] else (0, 1)
-    n = collide(np.array([[i, j]]), 1, geometry, world, margin, out)
+    n = collide(np.array([[i, j]]), 1, geometry, world, margin, out, narrow(geometry, world, out))
     assert n <= capacity and (out.a[:n] == i).all() and (out.b[:n] == j).all()
     assert len(set(out.feature[:n])) == n and (out.feature[:n] >= 0).all() and (out.gap[:n] <= margin).all()
     assert np.allclose(np.linalg.norm(out.normal[:n], axis=1), 1.0, atol=1e-14)

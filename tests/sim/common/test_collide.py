@@ -7,7 +7,7 @@ import pytest
 
 from tamis.sim.common import geometry as g
 from tamis.sim.common.broad import find_pairs, sweep
-from tamis.sim.common.collide import collide
+from tamis.sim.common.collide import collide, narrow
 from tamis.sim.common.shapes import (
     Box,
     Capsule,
@@ -33,7 +33,7 @@ def detect(contactors: list[Contactor], x: np.ndarray, room: int = 1000) -> tupl
     pairs, out = np.zeros((room, 2), dtype=np.int64), g.manifolds(room)
     meet, moves = np.ones((2, 2), dtype=bool), np.ones(len(x), dtype=bool)
     n_pairs = find_pairs(geometry, world, meet, moves, MARGIN, pairs, sweep(len(contactors)))
-    return n_pairs, collide(pairs, n_pairs, geometry, world, MARGIN, out), out
+    return n_pairs, collide(pairs, n_pairs, geometry, world, MARGIN, out, narrow(geometry, world, out)), out
 
 
 @pytest.mark.parametrize("lower", ONE_HIGH, ids=lambda shape: type(shape).__name__)
@@ -73,7 +73,8 @@ def test_planes_and_rings_do_not_touch_each_other() -> None:
     geometry = geometry_of([Contactor(shape, k, 0) for k, shape in enumerate(shapes)])
     world = g.world(geometry)
     g.place(np.zeros((6, 3)), np.tile([1.0, 0.0, 0.0, 0.0], (6, 1)), geometry, world)
-    assert collide(pairs, len(pairs), geometry, world, MARGIN, g.manifolds(10)) == 0
+    out = g.manifolds(10)
+    assert collide(pairs, len(pairs), geometry, world, MARGIN, out, narrow(geometry, world, out)) == 0
 
 
 def wall() -> tuple[list[Contactor], np.ndarray]:
@@ -113,5 +114,5 @@ def test_contacts_beyond_the_room_are_counted() -> None:
     g.place(x, np.tile([1.0, 0.0, 0.0, 0.0], (len(x), 1)), geometry, world)
     pairs = np.unique(np.sort(np.column_stack([out.a[:n], out.b[:n]]), axis=1), axis=0)
     some = g.manifolds(50)
-    assert collide(pairs, len(pairs), geometry, world, MARGIN, some) == n
+    assert collide(pairs, len(pairs), geometry, world, MARGIN, some, narrow(geometry, world, some)) == n
     assert (some.feature == out.feature[:50]).all()

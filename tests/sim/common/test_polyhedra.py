@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tamis.sim.common import geometry as g
-from tamis.sim.common.collide import collide
+from tamis.sim.common.collide import collide, narrow
 from tamis.sim.common.polyhedra import polyhedra
 from tamis.sim.common.shapes import Box, Contactor, Convex, Shape, geometry_of, hull_of
 from tests.sim.common.poses import UPRIGHT, about, rotation
@@ -50,7 +50,7 @@ def found(a: Shape, b: Shape, xa, xb, qa=UPRIGHT, qb=UPRIGHT, margin: float = MA
     world = g.world(geometry)
     g.place(np.array([xa, xb], dtype=float), np.array([qa, qb], dtype=float), geometry, world)
     out = g.manifolds(64)
-    n = collide(np.array([[0, 1]]), 1, geometry, world, margin, out)
+    n = collide(np.array([[0, 1]]), 1, geometry, world, margin, out, narrow(geometry, world, out))
     swapped = int(geometry.kind[0] > geometry.kind[1])  # the lower kind is a
     assert (out.a[:n] == swapped).all() and (out.b[:n] == 1 - swapped).all()
     normal = -out.normal[:n] if swapped else out.normal[:n]

@@ -6,11 +6,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tamis.sim.contact.gauss_seidel import STILL
-from tamis.sim.contact.problem import LOAD
-from tamis.sim.contact.solve import Workspace, solve_contacts, workspace
+from tamis.jit import kernel
+from tamis.sim.contact import gauss_seidel
+from tamis.sim.contact.gauss_seidel import prepare, restart_momentum
+from tamis.sim.contact.problem import Contacts, impose
+from tamis.sim.contact.solve import ERROR, STRATEGY, WORST, Workspace, solve, workspace
+from tamis.sim.contact.tuning import LOAD, STILL
 
 G0 = 9.81
+relax = kernel(gauss_seidel.relax)  # as the solver has it, in its callers
 
 
 class Problem(NamedTuple):
@@ -28,6 +32,7 @@ class Found(NamedTuple):
     iterations: int
     residual: float
     worst: int
+    report: Any
     w: Any
     r: Any
 
@@ -102,7 +107,26 @@ def solved(problem: Problem, tol=1e-6, r=None, work: Workspace | None = None) ->
     w = p.free.copy()
     r = np.zeros((len(p.a), 3)) if r is None else r.copy()
     work = workspace(len(w), len(p.a)) if work is None else work
-    return Found(*solve_contacts(p.a, p.b, p.G, p.bias, p.mu, w, r, tol, work), w, r)
+    status = solve(Contacts(*p[:5]), w, r, tol, work)
+    report = work.report.copy()
+    return Found(status, report[:STRATEGY].sum(), work.reached[ERROR], report[WORST], report, w, r)
+
+
+def ready(problem: Problem):
+    """The problem as the methods take it, in a workspace with its free velocities, local blocks and scale."""
+    contacts, work = Contacts(*problem[:5]), workspace(len(problem.free), len(problem.a))
+    work.free[:] = problem.free
+    return contacts, work, prepare(contacts, problem.free, work.local)
+
+
+def swept(problem: Problem, sweeps, start=None, quiet=0.0):
+    """What plain sweeps over all contacts come to, from the start given or none."""
+    contacts, work, speed = ready(problem)
+    w, r = problem.free.copy(), np.zeros((len(problem.a), 3)) if start is None else start.copy()
+    impose(contacts, r, problem.free, w)
+    restart_momentum(w, r, work.last)
+    relax(contacts, w, r, work.local, 0.0, quiet * speed, sweeps, work.last)
+    return contacts, work, w, r
 
 
 def dense(problem: Problem):

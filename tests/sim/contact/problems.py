@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, diags
 
-from tamis.sim.contact.problem import LOAD
+from tamis.sim.contact.tuning import LOAD
 
 Array = NDArray[np.float64]
 
@@ -113,6 +113,17 @@ def pile(rng: np.random.Generator, bodies: int, ratio: float = 1.0) -> tuple[csr
     velocity = rng.normal(size=(bodies, 6)) * 10.0 ** rng.uniform(-3.0, 0.0)
     velocity[:, 2] -= 0.1
     return assemble(contacts, centres, mass, 0.1 * mass, velocity)
+
+
+def stubborn_pile(seed: int) -> tuple[csr_matrix, Array, Array]:
+    """W, q and mu of 80 to 200 bodies with masses 1e3 to 1e4 apart and a friction of 0.7 to 1.5.
+
+    There is a solution: moved apart and off the ground, all contacts open (Acary et al. 2011, 10.1002/zamm.201000073).
+    """
+    rng = np.random.default_rng(1000 + seed)
+    bodies, ratio, mu = int(rng.integers(80, 201)), 10.0 ** rng.uniform(3.0, 4.0), rng.uniform(0.7, 1.5)
+    W, q = pile(rng, bodies, ratio)
+    return W, q, np.full(len(q) // 3, mu)
 
 
 def residuals(W: csr_matrix, q: Array, mu: Array, r: Array) -> tuple[float, float]:

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tamis.sim.contact.gauss_seidel import begin, prepare, relax
-from tamis.sim.contact.patches import CORE, find_patches, mend
-from tamis.sim.contact.problem import Contacts, impose, residual, scale_of
-from tamis.sim.contact.solve import CONVERGED, MAX_BODIES, MAX_ITERATIONS, workspace
-from tests.sim.contact.bodies import Problem, residuals, solved, stack
+from tamis.sim.contact.patches import CORE, find_patches, patch_arrays
+from tamis.sim.contact.problem import Contacts
+from tamis.sim.contact.solve import CONVERGED, MANY_BODIES, PATCHES, STRATEGY, workspace
+from tamis.sim.contact.tuning import MAX_BODIES, MAX_ITERATIONS
+from tests.sim.contact.bodies import Problem, residuals, solved, stack, swept
 
 CIRCLING = Path(__file__).parents[2] / "data" / "heap" / "circling.npz"
 
@@ -44,23 +44,13 @@ def field():
     return side_by_side([*many, STUBBORN, *many, STUBBORN, EASY])
 
 
-def swept(problem, sweeps, start=None):
-    contacts, work = Contacts(*problem[:5]), workspace(len(problem.free), len(problem.a))
-    w, r = problem.free.copy(), np.zeros((len(problem.a), 3)) if start is None else start.copy()
-    scale = prepare(contacts, w, work.local)
-    impose(contacts, r, problem.free, w)
-    begin(w, r, work.last)
-    relax(contacts, w, r, work.local, 0.0, 0.0, sweeps, work.last)
-    impose(contacts, r, problem.free, w)
-    found, _ = residual(contacts, w, r, work.local.weight, work.trial.errors)
-    return contacts, work, w, r, found, scale_of(scale, r, work.local.weight)
-
-
 def test_patches_end_what_sweeps_would_not(field):
     found = solved(field, 1e-6)
     assert found.status == CONVERGED and found.iterations < 200
-    *_, left, scale = swept(field, 400)
-    assert left > 1e-5 * scale  # twice the sweeps, and ten times the tolerance
+    assert found.report[STRATEGY] == MANY_BODIES and found.report[PATCHES] > 0
+    assert (
+        residuals(field, swept(field, 400)[3])[0].max() > 1e-5
+    )  # twice the sweeps, and ten times the tolerance
 
 
 @pytest.fixture
@@ -97,45 +87,32 @@ def test_patches_grow_until_a_step_that_goes_round_in_circles_ends(circling):
     found = solved(problem, 1e-4, start)
     assert found.status == CONVERGED and found.iterations < MAX_ITERATIONS / 4
     assert residuals(problem, found.r)[0].max() <= 1e-4
-    *_, left, scale = swept(problem, MAX_ITERATIONS, start)
-    assert left > 1e-4 * scale  # sweeps alone do not end
-
-
-def test_mending_leaves_velocities_that_belong_to_the_impulses(field):
-    contacts, work, w, r, found, scale = swept(field, 40)
-    errors = work.trial.errors
-    assert found > 1e-3 * scale
-    before = r.copy()
-    assert mend(contacts, w, r, work.local, errors, 1e-4 * scale, scale, CORE, work.patch) > 0
-    own, velocities = residuals(field, r)
-    round_off = 1e-13 * np.abs(field.free).max()  # of some hundred impulses that cancel the free velocities
-    np.testing.assert_allclose(w, velocities, atol=round_off)
-    assert own.max() <= 1e-4  # the stacks do not touch, so their patches are whole problems
-    touched = np.unique(np.flatnonzero((r != before).any(axis=1)))
-    assert 0 < len(touched) <= 2 * len(STUBBORN.a)
+    assert (
+        residuals(problem, swept(problem, MAX_ITERATIONS, start)[3])[0].max() > 1e-4
+    )  # sweeps alone do not end
 
 
 @pytest.mark.parametrize("core", [CORE, 2 * CORE])
 def test_patches_hold_all_unsettled_contacts_and_few_bodies(core):
     chain = stack(np.ones(40))
-    contacts, work = Contacts(*chain[:5]), workspace(len(chain.free), len(chain.a))
+    contacts, patch = Contacts(*chain[:5]), patch_arrays(len(chain.free), len(chain.a))
     errors = np.zeros(len(chain.a))
     errors[10:150] = 1.0
-    find_patches(contacts, errors, 0.5, core, len(chain.free), work.patch)
-    parent = work.patch.parent
+    find_patches(contacts, errors, 0.5, core, len(chain.free), patch)
+    parent = patch.parent
     for i in np.flatnonzero(errors):
-        assert all(parent[k] >= 0 for k in (contacts.a[i], contacts.b[i]) if k >= 0)
+        assert all(parent[k] >= 0 for k in (contacts.row_a[i], contacts.row_b[i]) if k >= 0)
     roots = np.flatnonzero(parent == np.arange(len(parent)))
     sizes = []
     for x in roots:
-        entry, rows = work.patch.first[x], []
+        entry, rows = patch.first[x], []
         while entry >= 0:
             rows.append(entry // 2)
-            entry = work.patch.following[entry]
+            entry = patch.following[entry]
         members = {k for k in range(len(parent)) if parent[k] >= 0 and root_of(parent, k) == x}
         sizes.append(len(members))
         assert rows == sorted(set(rows))
-        assert rows == [i for i in range(len(chain.a)) if {contacts.a[i], contacts.b[i]} & members]
+        assert rows == [i for i in range(len(chain.a)) if {contacts.row_a[i], contacts.row_b[i]} & members]
     assert core / 2 < max(sizes) <= core and sum(sizes) == (parent >= 0).sum()
 
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from tamis.sim.contact.solve import CAPPED, CONVERGED, MAX_BODIES, NOT_FINITE, solve_contacts, workspace
+from tamis.sim.contact.solve import CAPPED, CONVERGED, NOT_FINITE, workspace
+from tamis.sim.contact.tuning import MAX_BODIES
 from tests.sim.contact.bodies import G0, boxes, corners, dense, residuals, solved, stack, wall
 
 H = 1e-3
@@ -194,7 +195,7 @@ def test_a_number_that_is_none_is_reported():
 
 def test_no_contact_leaves_the_velocities():
     problem = stack(np.ones(2))
-    w = problem.free.copy()
-    nothing = (problem.a[:0], problem.b[:0], problem.G[:0], problem.bias[:0], problem.mu[:0])
-    assert solve_contacts(*nothing, w, np.zeros((0, 3)), 1e-6, workspace(2, 0))[:3] == (CONVERGED, 0, 0.0)
-    np.testing.assert_array_equal(w, problem.free)
+    nothing = problem._replace(**{name: getattr(problem, name)[:0] for name in ("a", "b", "G", "bias", "mu")})
+    found = solved(nothing)
+    assert (found.status, found.iterations, found.residual) == (CONVERGED, 0, 0.0)
+    np.testing.assert_array_equal(found.w, problem.free)

@@ -1,4 +1,4 @@
-"""One sphere against one wall: closed forms, laws, order and accuracy, the contract of the two doors."""
+"""One sphere against one wall: closed forms, laws, order and accuracy, the contract of the two interfaces."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
 import numpy as np
 
 from tamis.sim.common.shapes import Box, Capsule, Convex, Cylinder, Sphere
-from tamis.sim.nscd.cases import GROUND
 from tamis.sim.nscd.scene import Body, Law, Part, Scene
+from tamis.sim.nscd.scenes.case import GROUND
 
 
 def shape(rng):

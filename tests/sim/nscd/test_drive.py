@@ -1,17 +1,19 @@
 """Runs: determinism, records, and what is said of bad input."""
 
+import math
 import subprocess
 import sys
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from tamis.errors import StudyError, TamisWarning
 from tamis.sim.common.shapes import Box, Capsule, Convex, Cylinder, HalfSpace, Ring, Sphere
-from tamis.sim.nscd import cases
-from tamis.sim.nscd.drive import run
+from tamis.sim.nscd.drive import Rest, run
 from tamis.sim.nscd.scene import Body, Law, Motion, Part, Scene, about
+from tamis.sim.nscd.scenes import basic, rockfall
 
 CUBE = Part(Box((0.2, 0.2, 0.2)))
 
@@ -29,15 +31,15 @@ def two(apart, **options):
 
 
 def test_the_same_bytes_in_any_order_and_any_process():
-    scene = cases.Wall().scene()
+    scene = rockfall.Wall().scene()
     first = run(scene, 0.03, tol=1e-6).digest
     shuffled = list(scene.bodies)
     np.random.default_rng(3).shuffle(shuffled)
     assert run(scene, 0.03, tol=1e-6).digest == first
     assert run(Scene(shuffled, scene.laws, scene.gravity), 0.03, tol=1e-6).digest == first
     code = (
-        "from tamis.sim.nscd import cases\nfrom tamis.sim.nscd.drive import run\n"
-        "print(run(cases.Wall().scene(), 0.03, tol=1e-6).digest)"
+        "from tamis.sim.nscd.scenes import rockfall\nfrom tamis.sim.nscd.drive import run\n"
+        "print(run(rockfall.Wall().scene(), 0.03, tol=1e-6).digest)"
     )
     other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert other.stdout.strip() == first
@@ -45,8 +47,8 @@ def test_the_same_bytes_in_any_order_and_any_process():
 
 def test_a_long_record_is_the_short_one_and_more():
     every, some = (
-        run(cases.Bounce(e=0.5).scene(), 0.505),
-        run(cases.Bounce(e=0.5).scene(), 0.505, record=0.01),
+        run(basic.Bounce(e=0.5).scene(), 0.505),
+        run(basic.Bounce(e=0.5).scene(), 0.505, record=0.01),
     )
     assert every.digest == some.digest
     np.testing.assert_allclose(some.times, [*np.arange(0, 0.505, 0.01), 0.505])
@@ -91,6 +93,74 @@ def test_touching_groups_without_a_law_are_told_once():
     with pytest.warns(TamisWarning, match="no law between default and soil") as said:
         run(Scene(bodies), 0.01)
     assert len(said) == 1
+
+
+def test_groups_that_touch_without_a_law_are_told_together_and_may_be_declared():
+    bodies = [
+        Body("floor", [Part(HalfSpace(), group="soil")], fixed=True),
+        *(
+            Body(f"cube{i}", [replace(CUBE, group=f"cube{i}")], mass=1.0, position=(0.3 * i, 0.0, 0.1))
+            for i in range(3)
+        ),
+    ]
+    with pytest.warns(TamisWarning, match=r"no law between cube\d and soil") as said:
+        run(Scene(bodies), 0.01)
+    assert len(said) == 1
+    assert all(f"cube{i}-soil" in str(said[0].message) for i in (1, 2))
+    assert 'ignore=[("cube0", "soil")]' in str(said[0].message)
+    run(Scene(bodies, ignore=[("soil", f"cube{i}") for i in range(3)]), 0.01)  # warnings are errors here
+
+
+def test_pairs_to_be_ignored_are_groups_of_the_scene_without_a_law():
+    bodies = [
+        Body("floor", [Part(HalfSpace(), group="soil")], fixed=True),
+        Body("cube", [CUBE], mass=1.0, position=(0.0, 0.0, 0.1)),
+    ]
+    with pytest.raises(
+        StudyError, match='ignore names the group "sol", which no body has; did you mean "soil"'
+    ):
+        Scene(bodies, ignore=[("sol", "default")])
+    with pytest.raises(StudyError, match="soil and default have a law and are to be ignored"):
+        Scene(bodies, [Law("default", "soil", 0.1)], ignore=[("soil", "default")])
+    with pytest.raises(StudyError, match="ignore must be a list of pairs of groups"):
+        Scene(bodies, ignore=["soil"])
+
+
+def sliding_block(mu):
+    return Scene(
+        [
+            Body("floor", [Part(HalfSpace(), group="soil")], fixed=True),
+            Body("cube", [CUBE], mass=1.0, position=(0.0, 0.0, 0.1), velocity=(1.0, 0.0, 0.0)),
+        ],
+        [Law("default", "soil", mu)],
+    )
+
+
+@pytest.mark.parametrize("record", [None, 0.007])
+def test_a_run_ends_when_all_is_at_rest(record):
+    """A block with 1 m/s and mu 0.5 stops after 1/(0.5 g) s; the last instant is there, whatever is recorded."""
+    history = run(sliding_block(0.5), 5.0, rest=Rest(1e-3, 0.05), record=record)
+    stop = 1.0 / (0.5 * 9.81)
+    assert history.rest == pytest.approx(stop, abs=1.1e-3)  # one step
+    assert history.times[-1] == pytest.approx(history.rest + 0.05, abs=1e-9)
+    assert len(history.solver.residual) == round(history.times[-1] / 1e-3)
+    assert history.path("cube")[-1, 0] == pytest.approx(0.5 * stop, abs=1e-3)  # h v
+    whole = run(sliding_block(0.5), float(history.times[-1]), record=record)
+    assert history.digest == whole.digest and math.isnan(whole.rest)
+    assert len(history.times) == len(whole.times) and (history.x == whole.x).all()
+
+
+def test_what_spins_in_its_place_is_not_at_rest():
+    top = Body("top", [Part(Sphere(0.1))], mass=1.0, position=(0.0, 0.0, 0.1), spin=(0.0, 0.0, 5.0))
+    floor = Body("floor", [Part(HalfSpace(), group="soil")], fixed=True)
+    scene = Scene([floor, top], [Law("default", "soil", 0.3)])
+    assert math.isnan(run(scene, 0.3, rest=Rest(0.4, 0.05)).rest)  # 0.1 m times 5 rad/s is 0.5 m/s
+    assert run(scene, 0.3, rest=Rest(0.6, 0.05)).rest == 0.0
+
+
+def test_rest_wants_positive_numbers():
+    with pytest.raises(StudyError, match="a speed and a time that are positive"):
+        Rest(speed=0.0)
 
 
 def test_a_missing_law_is_told_even_if_they_have_passed_through_each_other():
@@ -159,7 +229,7 @@ def test_what_is_driven_onto_what_is_fixed_leaves_the_rest_alone():
 
 
 def test_the_end_is_where_it_was_asked_for():
-    history = run(cases.Bounce(e=0.5).scene(), 0.1, h=0.007)
+    history = run(basic.Bounce(e=0.5).scene(), 0.1, h=0.007)
     assert history.times[-1] == pytest.approx(0.1, rel=1e-15) and len(history.times) == 16
 
 
@@ -343,3 +413,89 @@ def test_a_body_off_its_centre_of_mass_turns_about_it():
     np.testing.assert_allclose(history.velocity("ball")[0], [1.0, -0.6, 0.0], atol=1e-12)
     path = history.path("ball")
     assert np.linalg.norm(path - history.x[:, 0], axis=1) == pytest.approx(0.3, rel=1e-12)
+
+
+def test_overlapping_parts_are_counted_once_and_others_exactly():
+    block = Part(Box((0.8, 0.76, 0.8)))
+    ends = [Part(Cylinder(0.38, 0.8), centre=(x, 0.0, 0.0)) for x in (-0.4, 0.4)]
+    mass, centre, moments, _ = Body("block", [block, *ends], density=1000.0).inertial()
+    assert mass == pytest.approx(1000.0 * 0.8 * (0.8 * 0.76 + math.pi * 0.38**2), rel=1e-6)  # see unions
+    assert np.abs(centre).max() < 1e-12
+    given = Body("block", [block, *ends], mass=1800.0).inertial()
+    np.testing.assert_allclose(given[2] / 1800.0, moments / mass, rtol=1e-12)
+    beside = [CUBE, Part(CUBE.shape, centre=(0.2, 0.0, 0.0))]  # touching: the sum, to the last digit
+    mass, centre, moments, _ = Body("two", beside, density=1000.0).inertial()
+    assert mass == 1000.0 * 2 * 0.2**3 and centre.tolist() == [0.1, 0.0, 0.0]
+    np.testing.assert_allclose(moments, mass * np.array([0.08, 0.2, 0.2]) / 12.0, rtol=1e-14)
+
+
+def test_a_centre_of_mass_may_be_given_with_its_inertia():
+    with pytest.raises(StudyError, match="needs the inertia about it"):
+        Body("top-heavy", [CUBE], mass=1.0, centre=(0.0, 0.0, 0.05))
+    with pytest.raises(StudyError, match="centre must be 3 finite numbers"):
+        Body("top-heavy", [CUBE], mass=1.0, centre=(0.0, 0.05), inertia=np.eye(3))
+    body = Body("top-heavy", [CUBE], mass=2.0, centre=(0.0, 0.0, 0.05), inertia=0.01 * np.eye(3))
+    assert body.inertial()[1].tolist() == [0.0, 0.0, 0.05]
+    thrown = replace(body, spin=(0.0, 3.0, 0.0))
+    history = run(Scene([thrown], gravity=(0.0, 0.0, 0.0)), 0.5)
+    assert np.abs(history.x[:, 0] - [0.0, 0.0, 0.05]).max() < 1e-14  # it turns about its centre of mass
+    middle = history.path("top-heavy")
+    np.testing.assert_allclose(np.linalg.norm(middle - history.x[:, 0], axis=1), 0.05, rtol=1e-12)
+    assert np.ptp(middle[:, 0]) > 0.04
+
+
+def test_a_body_tips_where_its_centre_of_mass_leaves_its_base():
+    """On a slope of 20 degrees a cube of 0.2 m stands up to a height 0.1/tan(20) = 0.275 m of its centre of mass."""
+    slope = about((0, 1, 0), 20.0)
+    floor = Body("floor", [Part(HalfSpace(), group="soil")], fixed=True, orientation=slope)
+    up = np.array([math.sin(math.radians(20.0)), 0.0, math.cos(math.radians(20.0))])
+    for height, falls in ((0.265, False), (0.285, True)):
+        cube = Body(
+            "cube",
+            [CUBE],
+            mass=1.0,
+            centre=(0.0, 0.0, height - 0.1),
+            inertia=0.01 * np.eye(3),
+            position=tuple((0.1 * up).tolist()),
+            orientation=slope,
+        )
+        history = run(Scene([floor, cube], [Law("default", "soil", 2.0)]), 0.3)
+        moved = np.linalg.norm(history.path("cube")[-1] - history.path("cube")[0])
+        assert moved > 1e-3 if falls else moved < 1e-9
+
+
+def test_a_run_is_written_with_its_poses_and_contact_forces(tmp_path):
+    """A block off its centre of mass slides and stops: poses are those of its frame, forces carry its weight."""
+    slope = about((0, 0, 1), 30.0)
+    scene = Scene(
+        [
+            Body("floor", [Part(HalfSpace(), group="soil")], fixed=True),
+            Body(
+                "cube",
+                [CUBE],
+                mass=2.0,
+                centre=(0.02, 0.0, 0.0),
+                inertia=0.02 * np.eye(3),
+                position=(0.0, 0.0, 0.1),
+                orientation=slope,
+                velocity=(0.5, 0.0, 0.0),
+            ),
+        ],
+        [Law("default", "soil", 0.4)],
+    )
+    history = run(scene, 0.2, record=0.01, contacts=True)
+    history.save(tmp_path / "run.npz")
+    kept = np.load(tmp_path / "run.npz")
+    assert kept["bodies"].tolist() == ["cube", "floor"] and kept["laws"].tolist() == ["default-soil"]
+    assert (kept["position"][:, 0] == history.path("cube")).all()
+    np.testing.assert_allclose(kept["orientation"][0, 0], slope, atol=1e-15)
+    np.testing.assert_allclose(kept["position"][0, 0], [0.0, 0.0, 0.1], atol=1e-15)
+    for instant in range(1, len(kept["times"])):
+        here = kept["contact_instant"] == instant
+        pair = kept["contact_bodies"][here]
+        signs = np.where(kept["bodies"][pair[:, 1]] == "cube", 1.0, -1.0)
+        lift = (signs[:, None] * kept["contact_force"][here])[:, 2].sum()
+        assert lift == pytest.approx(2.0 * 9.81, rel=1e-6)  # the solver's tol times some
+    assert (kept["contact_law"] == 0).all()
+    with pytest.raises(StudyError, match=r"ends in \.npz"):
+        history.save(tmp_path / "run.csv")

@@ -72,3 +72,17 @@ def test_the_first_instants_of_the_wall():
     assert mean["dy_r1_b4"][100] == pytest.approx(0.682, rel=0.12)
     assert 0.5 * (mean["dy_r2_b4"] + mean["dy_r2_b5"])[100] == pytest.approx(0.505, rel=0.12)
     assert mean["closure"] < 1e-12
+
+
+def test_a_whole_run_is_written_on_request(tmp_path, capsys, monkeypatch):
+    from tamis.cli.main import main
+
+    monkeypatch.chdir(tmp_path)
+    assert main(["sim", "nscd.slide", "duration=0.01", "--record", "slide.npz"]) == 0
+    assert "slide.npz: bodies, times, position" in capsys.readouterr().out
+    kept = np.load(tmp_path / "slide.npz")
+    assert kept["position"].shape == (11, 2, 3) and kept["contact_force"].shape == (40, 3)
+    assert main(["sim", "nscd.slide", "--record", "slide.csv"]) == 2
+    assert "its name ending in .npz" in capsys.readouterr().err
+    assert main(["sim", "dem.impact", "--record", "impact.npz"]) == 2
+    assert "returns its outputs only" in capsys.readouterr().err

@@ -1,13 +1,20 @@
 """The narrow phase: which function finds the contacts of which pair of shapes.
 
-Pairs come from bounding boxes; those whose bounding spheres are apart go no further.
+Pairs come from bounding boxes; those whose bounding spheres are apart go no further. The functions are called by
+address, so that only those are compiled whose shapes meet in a scene.
 """
 
 from __future__ import annotations
 
-from tamis.jit import kernel
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tamis.jit import Address, inner, kernel
+from tamis.sim.common.bores import bores
 from tamis.sim.common.cylinders import cylinders
 from tamis.sim.common.geometry import (
+    BORE,
     CAPSULE,
     CYLINDER,
     HALFSPACE,
@@ -23,17 +30,68 @@ from tamis.sim.common.polyhedra import polyhedra
 from tamis.sim.common.rings import rings
 from tamis.sim.common.rounds import rounds
 
+RINGS, BORES, PLANES, ROUNDS, CYLINDERS, POLYHEDRA = range(6)
+
+
+class Narrow(NamedTuple):
+    """Where the functions are that find the contacts of a pair."""
+
+    compiled: Ints  # (6,) whether they may be called
+    rings: Any
+    bores: Any
+    planes: Any
+    rounds: Any
+    cylinders: Any
+    polyhedra: Any
+
+
+_made: list[Narrow] = []  # once: the types are the same in all scenes
+
+
+def narrow(geometry: Geometry, world: World, out: Manifolds) -> Narrow:
+    """Compile the functions that the pairs of a scene need."""
+    if not _made:
+        functions = (rings, bores, planes, rounds, cylinders, polyhedra)
+        addresses = (Address(f, 0, 0, 0, geometry, world, 0.0, out, 0) for f in functions)
+        _made.append(Narrow(np.zeros(6, np.int64), *addresses))
+    at = _made[0]
+    places = (at.rings, at.bores, at.planes, at.rounds, at.cylinders, at.polyhedra)
+    kinds, times = np.unique(geometry.kind, return_counts=True)
+    for a, several in zip(kinds, times > 1, strict=True):
+        for b in kinds[kinds >= a + (not several)]:
+            number = function_of(a, b)
+            if number >= 0:
+                places[number].compile()
+                at.compiled[number] = 1
+    return at
+
+
+@inner
+def function_of(a: int, b: int) -> int:
+    """Return which function finds the contacts of two kinds of shapes, the lower kind first; -1 where none does."""
+    if b == RING:
+        return RINGS
+    if b == BORE:
+        return BORES
+    if b == HALFSPACE:
+        return -1 if a == HALFSPACE else PLANES
+    if a == SPHERE:
+        return ROUNDS
+    if CYLINDER in (a, b):
+        return CYLINDERS
+    return ROUNDS if CAPSULE in (a, b) else POLYHEDRA
+
 
 @kernel
 def collide(
-    pairs: Ints, n_pairs: int, geometry: Geometry, world: World, margin: float, out: Manifolds
+    pairs: Ints, n_pairs: int, geometry: Geometry, world: World, margin: float, out: Manifolds, at: Narrow
 ) -> int:
     """Report the contacts of all pairs in their order; return their number, which may exceed the room.
 
     In a contact, ``a`` is the contactor of the lower kind, or the lower one of two of the same kind.
     """
     centre, reach = world.centre, geometry.reach
-    n = 0 * n_pairs  # a literal 0 would have all that follows compiled twice
+    n = 0 * n_pairs  # a literal 0 has a type of its own
     for pair in range(n_pairs):
         i, j = pairs[pair, 0], pairs[pair, 1]
         square, near = 0.0, reach[i] + reach[j] + margin
@@ -43,18 +101,17 @@ def collide(
             continue
         if geometry.kind[i] > geometry.kind[j]:
             i, j = j, i
-        a, b = geometry.kind[i], geometry.kind[j]
-        if b == RING:
-            n = rings(i, j, geometry, world, margin, out, n)
-        elif b == HALFSPACE:
-            if a != HALFSPACE:
-                n = planes(i, j, geometry, world, margin, out, n)
-        elif a == SPHERE:
-            n = rounds(i, j, geometry, world, margin, out, n)
-        elif a == CYLINDER or b == CYLINDER:
-            n = cylinders(i, j, geometry, world, margin, out, n)
-        elif a == CAPSULE or b == CAPSULE:
-            n = rounds(i, j, geometry, world, margin, out, n)
-        else:
-            n = polyhedra(i, j, geometry, world, margin, out, n)
+        number = function_of(geometry.kind[i], geometry.kind[j])
+        if number == POLYHEDRA:
+            n = at.polyhedra(i, j, geometry, world, margin, out, n)
+        elif number == PLANES:
+            n = at.planes(i, j, geometry, world, margin, out, n)
+        elif number == ROUNDS:
+            n = at.rounds(i, j, geometry, world, margin, out, n)
+        elif number == CYLINDERS:
+            n = at.cylinders(i, j, geometry, world, margin, out, n)
+        elif number == BORES:
+            n = at.bores(i, j, geometry, world, margin, out, n)
+        elif number == RINGS:
+            n = at.rings(i, j, geometry, world, margin, out, n)
     return n

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 
-from tamis.jit import inner
+from tamis.jit import apart, inner
 from tamis.sim.common.cylinder_pairs import (
     DEEP,
     MATCH,
@@ -397,7 +397,7 @@ def _hull(
     return put_either(out, n, i, j, swap, NEAREST, hook, normal, gap)
 
 
-@inner
+@apart
 def cylinders(i: int, j: int, geometry: Geometry, world: World, margin: float, out: Manifolds, n: int) -> int:
     """Report the contacts of a cylinder with a box, cylinder, capsule or convex, the lower kind as ``i``."""
     a, b = geometry.kind[i], geometry.kind[j]

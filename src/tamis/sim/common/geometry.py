@@ -20,6 +20,7 @@ Shapes in their own frame, and what `size` holds:
     convex       the hull of points                                          (none)
     half-space   the solid ``z <= 0``                                        (none)
     ring         the rim ``x^2 + y^2 = radius^2, z = 0`` of a hole           radius
+    bore         the wall ``x^2 + y^2 = radius^2`` of a hole, axis z         radius, half length
     ===========  ==========================================================  ==========================
 
 A contact has the normal from ``a`` towards ``b``, the gap along it (negative: overlap), the point midway between
@@ -35,13 +36,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.jit import inner, kernel
-from tamis.sim.common.quaternions import matrix, times
+from tamis.sim.common.rotations import matrix, times
 from tamis.sim.common.vectors import Vector
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-SPHERE, BOX, CYLINDER, CAPSULE, CONVEX, HALFSPACE, RING = range(7)
+SPHERE, BOX, CYLINDER, CAPSULE, CONVEX, HALFSPACE, RING, BORE = range(8)
 NEAREST, LOW, HIGH = range(3)  # features: the nearest pair, and the ends of an interval
 
 

@@ -13,7 +13,7 @@ or rocking cylinder keeps the exact point throughout.
 
 from __future__ import annotations
 
-from tamis.jit import inner
+from tamis.jit import apart, inner
 from tamis.sim.common.geometry import (
     BOX,
     CAPSULE,
@@ -29,7 +29,7 @@ from tamis.sim.common.geometry import (
 from tamis.sim.common.vectors import FLAT, Vector, Z, along, axis, dot, minus, norm, row, scaled
 
 
-@inner
+@apart
 def planes(i: int, j: int, geometry: Geometry, world: World, margin: float, out: Manifolds, n: int) -> int:
     """Report the contacts of sphere, box, cylinder, capsule or convex ``i`` with the half-space ``j``."""
     kind = geometry.kind[i]

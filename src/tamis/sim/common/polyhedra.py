@@ -35,7 +35,7 @@ import math
 
 import numpy as np
 
-from tamis.jit import inner
+from tamis.jit import apart, inner
 from tamis.sim.common.clipping import (
     FLAT,
     PARALLEL,
@@ -265,7 +265,7 @@ def hull_axes(hulls: Hulls, i: int, j: int, tie: float, margin: float) -> Axes:
     return gap_a, gap_b, gap_e, face_a, face_b, ends, normal
 
 
-@inner
+@apart
 def polyhedra(i: int, j: int, geometry: Geometry, world: World, margin: float, out: Manifolds, n: int) -> int:
     """Report the contacts of two polyhedra, boxes among them, from row ``n`` on; return the row after the last."""
     hulls = Hulls(

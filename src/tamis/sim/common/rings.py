@@ -9,9 +9,10 @@ With the axis crossing the plane at ``m`` from the centre, and angles counted fr
 
     rho^2 = |R e - m|^2 - sin^2 t (R cos phi - m_x)^2,   e = (cos phi, sin phi).
 
-A trigonometric polynomial of second degree has at most two minima. Both are reported, for a tilted bar may jam
-between two opposite points of one ring. Twelve samples bracket them, and Newton's method, held in its bracket, ends at
-round-off in a few steps. Where bar and ring are concentric every point is nearest and a fixed one is taken.
+A trigonometric polynomial of second degree has at most two minima (and maxima, which `bores` asks for). Both are
+reported, for a tilted bar may jam between two opposite points of one ring. Twelve samples bracket them, and Newton's
+method, held in its bracket, ends at round-off in a few steps. Where bar and ring are concentric every point is nearest
+and a fixed one is taken.
 
 No contact where the axis does not pass through the hole, nor where the nearest point lies beyond the straight part
 of the bar.
@@ -21,7 +22,7 @@ from __future__ import annotations
 
 import math
 
-from tamis.jit import inner
+from tamis.jit import apart, inner
 from tamis.sim.common.geometry import CAPSULE, CYLINDER, NEAREST, Geometry, Manifolds, World, put
 from tamis.sim.common.vectors import FLAT, Vector, X, Z, along, axis, cross, dot, minus, norm, row, scaled
 
@@ -30,20 +31,20 @@ ROUND = 1e-12  # of the squared radius: variation of the distance that is no mor
 
 
 @inner
-def play(phi: float, big: float, x: float, y: float, tilt: float) -> tuple[float, float, float]:
-    """Return half of ``rho^2``, less a constant, and its first two derivatives by the angle."""
+def play(phi: float, big: float, x: float, y: float, tilt: float, sign: float) -> tuple[float, float, float]:
+    """Return ``sign`` times half of ``rho^2``, less a constant, and its first two derivatives by the angle."""
     c, s = big * math.cos(phi), big * math.sin(phi)
     k, off = tilt * tilt, c - x
     value = -x * c - y * s - 0.5 * k * off * off
-    return value, x * s - y * c + k * off * s, x * c + y * s + k * (off * c - s * s)
+    return sign * value, sign * (x * s - y * c + k * off * s), sign * (x * c + y * s + k * (off * c - s * s))
 
 
 @inner
-def least_play(low: float, high: float, big: float, x: float, y: float, tilt: float) -> float:
+def least_play(low: float, high: float, big: float, x: float, y: float, tilt: float, sign: float) -> float:
     """Return the angle of the minimum between two angles: Newton's method, halving where it would leave them."""
     phi = 0.5 * (low + high)
     for _ in range(60):
-        _, slope, bend = play(phi, big, x, y, tilt)
+        _, slope, bend = play(phi, big, x, y, tilt, sign)
         if slope > 0.0:
             high = phi
         else:
@@ -58,39 +59,42 @@ def least_play(low: float, high: float, big: float, x: float, y: float, tilt: fl
 
 
 @inner
-def _touch(
+def extremes(big: float, x: float, y: float, tilt: float, sign: float) -> tuple[int, float, float]:
+    """Return how many angles have the least distance (``sign`` 1) or the largest (-1) nearby, and these angles.
+
+    Where all points of the circle are as far it is one, zero.
+    """
+    if big * math.hypot(x, y) + (tilt * big) * (tilt * big) <= ROUND * big * big:
+        return 1, 0.0, 0.0
+    turn = 2.0 * math.pi / SAMPLES
+    before = play(-turn, big, x, y, tilt, sign)[0]
+    here = play(0.0, big, x, y, tilt, sign)[0]
+    count, one, other = 0, 0.0, 0.0
+    for k in range(SAMPLES):
+        after = play(turn * (k + 1), big, x, y, tilt, sign)[0]
+        if here < before and here <= after and count < 2:
+            phi = least_play(turn * (k - 1), turn * (k + 1), big, x, y, tilt, sign)
+            one, other = (phi, other) if count == 0 else (one, phi)
+            count += 1
+        before, here = here, after
+    return count, one, other
+
+
+@inner
+def rim_of_hole(
     i: int,
     j: int,
+    o: Vector,
     feature: int,
-    phi: float,
-    first: Vector,
-    second: Vector,
     geometry: Geometry,
     world: World,
     margin: float,
     out: Manifolds,
     n: int,
 ) -> int:
-    """Report the contact at one angle of the ring, if the bar is there."""
+    """Report the contacts of the bar ``i`` with the rim about ``o`` of the hole ``j`` that it passes through."""
     c, u, r, half = row(world.centre, i), axis(world.axes, i, Z), geometry.size[i, 0], geometry.size[i, 1]
-    outward = along(scaled(math.cos(phi), first), math.sin(phi), second)
-    rim = along(row(world.centre, j), geometry.size[j, 0], outward)
-    at = dot(minus(rim, c), u)
-    away = minus(rim, along(c, at, u))
-    rho = norm(away)
-    normal = scaled(1.0 / rho, away) if rho > ROUND * r else outward
-    if abs(at) <= half * (1.0 + ROUND) and rho - r <= margin:
-        n = put(out, n, i, j, feature, along(rim, r - rho, normal), normal, rho - r)
-    return n
-
-
-@inner
-def rings(i: int, j: int, geometry: Geometry, world: World, margin: float, out: Manifolds, n: int) -> int:
-    """Report the contacts of the bar ``i``, a cylinder or a capsule, with the ring ``j`` around it."""
-    if geometry.kind[i] != CYLINDER and geometry.kind[i] != CAPSULE:
-        return n
-    c, u = row(world.centre, i), axis(world.axes, i, Z)
-    o, w, big = row(world.centre, j), axis(world.axes, j, Z), geometry.size[j, 0]
+    w, big = axis(world.axes, j, Z), geometry.size[j, 0]
     cosine = dot(u, w)
     if abs(cosine) <= FLAT:
         return n
@@ -101,18 +105,23 @@ def rings(i: int, j: int, geometry: Geometry, world: World, margin: float, out: 
     tilt = norm(lean)
     first = scaled(1.0 / tilt, lean) if tilt > FLAT else axis(world.axes, j, X)
     second = cross(w, first)
-    x, y = dot(m, first), dot(m, second)
-    if big * norm(m) + (tilt * big) * (tilt * big) <= ROUND * big * big:
-        return _touch(i, j, NEAREST, 0.0, first, second, geometry, world, margin, out, n)
-    turn = 2.0 * math.pi / SAMPLES
-    before = play(-turn, big, x, y, tilt)[0]
-    here = play(0.0, big, x, y, tilt)[0]
-    found = NEAREST
-    for k in range(SAMPLES):
-        after = play(turn * (k + 1), big, x, y, tilt)[0]
-        if here < before and here <= after:
-            phi = least_play(turn * (k - 1), turn * (k + 1), big, x, y, tilt)
-            n = _touch(i, j, found, phi, first, second, geometry, world, margin, out, n)
-            found += 1
-        before, here = here, after
+    count, one, other = extremes(big, dot(m, first), dot(m, second), tilt, 1.0)
+    for k in range(count):
+        phi = one if k == 0 else other
+        outward = along(scaled(math.cos(phi), first), math.sin(phi), second)
+        rim = along(o, big, outward)
+        at = dot(minus(rim, c), u)
+        away = minus(rim, along(c, at, u))
+        rho = norm(away)
+        normal = scaled(1.0 / rho, away) if rho > ROUND * r else outward
+        if abs(at) <= half * (1.0 + ROUND) and rho - r <= margin:
+            n = put(out, n, i, j, feature + k, along(rim, r - rho, normal), normal, rho - r)
     return n
+
+
+@apart
+def rings(i: int, j: int, geometry: Geometry, world: World, margin: float, out: Manifolds, n: int) -> int:
+    """Report the contacts of the bar ``i``, a cylinder or a capsule, with the ring ``j`` around it."""
+    if geometry.kind[i] != CYLINDER and geometry.kind[i] != CAPSULE:
+        return n
+    return rim_of_hole(i, j, row(world.centre, j), NEAREST, geometry, world, margin, out, n)

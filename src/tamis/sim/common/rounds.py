@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 
-from tamis.jit import inner
+from tamis.jit import apart, inner
 from tamis.sim.common.geometry import (
     BOX,
     CAPSULE,
@@ -161,7 +161,7 @@ def from_hull(x: Vector, k: int, far: float, geometry: Geometry, world: World) -
     return least, normal
 
 
-@inner
+@apart
 def rounds(i: int, j: int, geometry: Geometry, world: World, margin: float, out: Manifolds, n: int) -> int:
     """Report the contacts of sphere ``i`` with any solid, or of two shapes of which one is a capsule.
 

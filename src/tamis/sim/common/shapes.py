@@ -25,6 +25,7 @@ import numpy as np
 
 from tamis.errors import StudyError
 from tamis.sim.common.geometry import (
+    BORE,
     BOX,
     CAPSULE,
     CONVEX,
@@ -113,7 +114,12 @@ class Ring(_Round):
     """The rim of a round hole in the plane ``z = 0``; only bars that pass through it feel it."""
 
 
-Shape = Sphere | Box | Cylinder | Capsule | Convex | HalfSpace | Ring
+@dataclass(frozen=True)
+class Bore(_Bar):
+    """The wall of a round hole about the origin, its axis along z; only bars that are in it feel it."""
+
+
+Shape = Sphere | Box | Cylinder | Capsule | Convex | HalfSpace | Ring | Bore
 
 _KINDS: dict[type, int] = {
     Sphere: SPHERE,
@@ -123,6 +129,7 @@ _KINDS: dict[type, int] = {
     Convex: CONVEX,
     HalfSpace: HALFSPACE,
     Ring: RING,
+    Bore: BORE,
 }
 
 
@@ -164,7 +171,7 @@ def reach_of(shape: Shape) -> float:
             return shape.radius
         case Box():
             return 0.5 * math.hypot(*shape.sides)
-        case Cylinder():
+        case Cylinder() | Bore():
             return math.hypot(shape.radius, 0.5 * shape.length)
         case Capsule():
             return shape.radius + 0.5 * shape.length
@@ -176,7 +183,7 @@ def reach_of(shape: Shape) -> float:
 
 @lru_cache(maxsize=65536)
 def mass_of(shape: Shape) -> Mass:
-    """Return volume, centre and inertia for unit density; a half-space and a ring have none."""
+    """Return volume, centre and inertia for unit density; a half-space and the rim or wall of a hole have none."""
     match shape:
         case Sphere(r):
             volume = 4.0 / 3.0 * math.pi * r**3
@@ -196,7 +203,7 @@ def mass_of(shape: Shape) -> Mass:
             return _mass(bar + ball, np.array([across, across, (0.5 * bar + 0.4 * ball) * r * r]))
         case Convex():
             return _mass_of_hull(shape)
-        case HalfSpace() | Ring():
+        case HalfSpace() | Ring() | Bore():
             return _mass(0.0, np.zeros(3))
 
 
@@ -271,7 +278,7 @@ def _size_of(shape: Shape) -> tuple[float, float, float]:
             return (shape.radius, 0.0, 0.0)
         case Box((a, b, c)):
             return (0.5 * a, 0.5 * b, 0.5 * c)
-        case Cylinder() | Capsule():
+        case Cylinder() | Capsule() | Bore():
             return (shape.radius, 0.5 * shape.length, 0.0)
         case Convex() | HalfSpace():
             return (0.0, 0.0, 0.0)

@@ -38,21 +38,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.jit import inner, kernel
+from tamis.jit import inner
 from tamis.sim.contact.cone import project, solve_local
 from tamis.sim.contact.problem import Contacts, copy, velocity
+from tamis.sim.contact.tuning import CLOSE, DEPTH, LONGEST, MOMENTUM, RESTART, SLIP_STEPS, STILL
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-MOMENTUM = 0.9  # largest share of the last change that is added to the next start
-RESTART = 1.1  # growth of the changes at which it is dropped
-NEAR = 4  # steps to a root that is near
-STILL = 1e-6  # share of the velocities in space below which relative ones are round-off
-LONGEST = 8  # sweeps that a contact waits
-DEPTH = 2  # bodies between an unsettled contact and the end of its surroundings
 AWAY = 1 << 40  # sweeps that a contact outside them waits: until it is woken
-CLOSE = 1e-3  # share by which the cone may be missed before the impulse is scaled back to it
 
 
 class Local(NamedTuple):
@@ -79,12 +73,12 @@ class Last(NamedTuple):
     pace: Array  # (2,): Nesterov's number, and the sum of squares of the last changes
 
 
-@kernel
+@inner
 def prepare(contacts: Contacts, w: Array, local: Local) -> float:
     """Fill `Local`; return the scale ``s`` of the free velocities ``w``."""
     G, W, parts = contacts.G, local.W, local.parts
     scale = 0.0
-    for i in range(contacts.a.size):
+    for i in range(contacts.row_a.size):
         a = b = c = d = e = f = 0.0
         for k in range(12):
             g0, g1, g2 = G[i, 0, k], G[i, 1, k], G[i, 2, k]
@@ -110,8 +104,8 @@ def prepare(contacts: Contacts, w: Array, local: Local) -> float:
         local.slip[i] = 0.0
         u0, u1, u2 = velocity(i, contacts, w)
         scale = max(scale, u0 * u0 + u1 * u1 + u2 * u2)
-        body = contacts.a[i] if contacts.a[i] >= 0 else contacts.b[i]
-        o = 0 if contacts.a[i] >= 0 else 6
+        body = contacts.row_a[i] if contacts.row_a[i] >= 0 else contacts.row_b[i]
+        o = 0 if contacts.row_a[i] >= 0 else 6
         u0 = u1 = u2 = 0.0
         for k in range(6 if body >= 0 else 0):
             u0 += G[i, 0, o + k] * w[body, k]
@@ -139,7 +133,7 @@ def slide(
     The root of ``mu r_N = |r_T|`` in lambda (see ``cone.py``) moves little from sweep to sweep, so a step
     or two of Newton's method find it. ``free`` is the normal impulse without friction, ``b`` the slip then.
     """
-    for _ in range(NEAR if slip > 0.0 else 0):
+    for _ in range(SLIP_STEPS if slip > 0.0 else 0):
         over = 1.0 / ((s11 + slip) * (s22 + slip) - s12 * s12)
         t1, t2 = over * (s12 * b2 - (s22 + slip) * b1), over * (s12 * b1 - (s11 + slip) * b2)
         n = free - c1 * t1 - c2 * t2
@@ -171,7 +165,7 @@ def slide_anew(
     return n, t1, t2, -(u1 * t1 + u2 * t2) / square
 
 
-@kernel
+@inner
 def sweep(contacts: Contacts, w: Array, r: Array, local: Local, quiet: float) -> tuple[float, float]:
     """Visit each contact that does not wait; return the largest change, as a velocity, and the squares' sum in energy.
 
@@ -179,7 +173,7 @@ def sweep(contacts: Contacts, w: Array, r: Array, local: Local, quiet: float) ->
 
     `velocity` and `push` are written out here: as calls, with their arrays, they double the time of a visit.
     """
-    of_a, of_b, G, bias, mu = contacts.a, contacts.b, contacts.G, contacts.bias, contacts.mu
+    of_a, of_b, G, bias, mu = contacts.row_a, contacts.row_b, contacts.G, contacts.bias, contacts.mu
     parts, weight, slip = local.parts, local.weight, local.slip
     wait, span = local.wait, local.span
     largest = total = 0.0
@@ -239,8 +233,8 @@ def sweep(contacts: Contacts, w: Array, r: Array, local: Local, quiet: float) ->
     return math.sqrt(largest), total
 
 
-@kernel
-def begin(w: Array, r: Array, last: Last) -> None:
+@inner
+def restart_momentum(w: Array, r: Array, last: Last) -> None:
     """Forget earlier sweeps: the next has no momentum."""
     copy(w, last.w)
     copy(r, last.r)
@@ -257,20 +251,20 @@ def extrapolate(now: Array, before: Array, beta: float) -> None:
         y[i] = new
 
 
-@kernel
-def wake(local: Local, n: int) -> None:
+@inner
+def visit_all(local: Local, n: int) -> None:
     """Let none of the first ``n`` contacts wait."""
     for i in range(n):
         local.wait[i] = local.span[i] = 0
 
 
-@kernel
-def wake_near(contacts: Contacts, errors: Array, goal: float, ring: Indices, local: Local) -> None:
+@inner
+def visit_near(contacts: Contacts, errors: Array, goal: float, ring: Indices, local: Local) -> None:
     """Let all contacts wait that are not near one above the goal: `DEPTH` bodies away, or fewer.
 
     ``ring`` is scratch, one number a body.
     """
-    of_a, of_b = contacts.a, contacts.b
+    of_a, of_b = contacts.row_a, contacts.row_b
     for k in range(ring.size):
         ring[k] = DEPTH + 1
     for i in range(of_a.size):
@@ -289,7 +283,7 @@ def wake_near(contacts: Contacts, errors: Array, goal: float, ring: Indices, loc
         local.wait[i], local.span[i] = 0 if near else AWAY, 0
 
 
-@kernel
+@inner
 def relax(
     contacts: Contacts,
     w: Array,
@@ -324,7 +318,7 @@ def relax(
 
 
 @inner
-def confine(contacts: Contacts, r: Array) -> None:
+def project_impulses(contacts: Contacts, r: Array) -> None:
     """Put the impulses back into their cones, which momentum has made some leave that wait."""
-    for i in range(contacts.a.size):
+    for i in range(contacts.row_a.size):
         r[i, 0], r[i, 1], r[i, 2] = project(r[i, 0], r[i, 1], r[i, 2], contacts.mu[i])

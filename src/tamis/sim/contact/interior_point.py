@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.jit import inner, kernel
+from tamis.jit import inner
 from tamis.sim.contact.linear import BlockLU, factorise, solve
 from tamis.sim.contact.lorentz import (
     EARLY,
@@ -53,26 +53,33 @@ class Path(NamedTuple):
     kept: Array  # (contacts, 3) impulses from before, in case they were better
 
 
-def path_arrays(n_contacts: int) -> Path:
+@inner
+def path_arrays(n: int) -> Path:
     """Allocate for so many contacts."""
-    shape = (n_contacts, 3)
-    return Path(Interior(*(np.zeros(shape) for _ in Interior._fields)), np.zeros(n_contacts), np.zeros(shape))
+    v = np.empty((13, n, 3))
+    vectors = Interior(v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8], v[9], v[10], v[11], v[12])
+    return Path(vectors, np.empty(n), np.empty((n, 3)))
 
 
-@kernel
+@inner
 def lorentz(contacts: Contacts, W: Array, w: Array, scale: Array) -> float:
     """Write the diagonal of L for each contact; return the unit of velocity, from the free velocities ``w``."""
     unit = 0.0
-    for i in range(contacts.a.size):
-        mu = max(contacts.mu[i], LEAST_FRICTION)
+    for i in range(contacts.row_a.size):
+        mu = contacts.mu[i]
+        u0, u1, u2 = velocity(i, contacts, w)
+        if mu < LEAST_FRICTION:
+            c = math.sqrt(W[i, 0, 0])
+            scale[i, 0], scale[i, 1], scale[i, 2] = c, c, c
+            unit = max(unit, abs(u0) / c)
+            continue
         c = math.sqrt((W[i, 0, 0] / (mu * mu) + W[i, 1, 1] + W[i, 2, 2]) / 3.0)
         scale[i, 0], scale[i, 1], scale[i, 2] = mu * c, c, c
-        u0, u1, u2 = velocity(i, contacts, w)
         unit = max(unit, abs(u0) / (mu * c), abs(u1) / c, abs(u2) / c)
     return unit if unit > 0.0 else 1.0
 
 
-@kernel
+@inner
 def fill(contacts: Contacts, m: int, count: int, scratch: Path, lu: BlockLU) -> None:
     """Fill the blocks of ``I + G^T D G``."""
     v, blocks = scratch.vectors, lu.blocks
@@ -83,12 +90,15 @@ def fill(contacts: Contacts, m: int, count: int, scratch: Path, lu: BlockLU) -> 
     for k in range(m):
         for j in range(6):
             blocks[k, j, j] = 1.0
-    for i in range(contacts.a.size):
+    for i in range(contacts.row_a.size):
         eta, g0, g1, g2 = scratch.eta[i], v.centre[i, 0], v.centre[i, 1], v.centre[i, 2]
         u1, u2 = v.velocity[i, 1], v.velocity[i, 2]
         s = math.sqrt(u1 * u1 + u2 * u2)
         d1, d2 = (u1 / s, u2 / s) if s > 0.0 else (0.0, 0.0)
         a, b = v.scale[i, 0], v.scale[i, 1]
+        if contacts.mu[i] < LEAST_FRICTION:
+            add_contact(contacts, i, lu, (eta / (a * a), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
+            continue
         q00, q01, q02 = eta * (2.0 * g0 * g0 - 1.0) / a, eta * 2.0 * g0 * g1 / a, eta * 2.0 * g0 * g2 / a
         q10, q11, q12 = eta * 2.0 * g1 * g0 / b, eta * (2.0 * g1 * g1 + 1.0) / b, eta * 2.0 * g1 * g2 / b
         q20, q21, q22 = eta * 2.0 * g2 * g0 / b, eta * 2.0 * g2 * g1 / b, eta * (2.0 * g2 * g2 + 1.0) / b
@@ -117,17 +127,19 @@ def step_of(
     for k in range(m):
         for j in range(6):
             dw[k, j] = 0.0
-    for i in range(contacts.a.size):
+    for i in range(contacts.row_a.size):
         g0, g1, g2 = v.centre[i, 0], v.centre[i, 1], v.centre[i, 2]
         p0, p1, p2 = quadratic(g0, g1, g2, unit * scratch.eta[i], c[i, 0], c[i, 1], c[i, 2])
         push(i, contacts, dw, p0 / v.scale[i, 0], p1 / v.scale[i, 1], p2 / v.scale[i, 2])
     solve(m, lu, dw)
-    for i in range(contacts.a.size):
+    for i in range(contacts.row_a.size):
         u0, u1, u2 = velocity(i, contacts, dw)
         d0 = (u0 - contacts.bias[i, 0]) / (v.scale[i, 0] * unit)
         d1 = (u1 - contacts.bias[i, 1]) / (v.scale[i, 1] * unit)
         d2 = (u2 - contacts.bias[i, 2]) / (v.scale[i, 2] * unit)
         t1, t2 = v.velocity[i, 1], v.velocity[i, 2]
+        if contacts.mu[i] < LEAST_FRICTION:
+            d1 = d2 = 0.0
         s = math.sqrt(t1 * t1 + t2 * t2)
         if s > 0.0:
             d0 += (t1 * d1 + t2 * d2) / s
@@ -140,7 +152,7 @@ def step_of(
         dy[i, 2] = d2 + v.dual[i, 2] - v.y[i, 2]
 
 
-@kernel
+@inner
 def follow(
     contacts: Contacts,
     w: Array,
@@ -159,7 +171,7 @@ def follow(
 
     Ends where the residual, a velocity, is within ``goal`` or stands still; returns steps, residual, worst contact.
     """
-    m, n = w.shape[0], contacts.a.size
+    m, n = w.shape[0], contacts.row_a.size
     v = scratch.vectors
     x, y, c = v.x[:n], v.y[:n], v.work[:n]
     copy(trial.free, w)
@@ -178,6 +190,8 @@ def follow(
         for i in range(n):
             u0, u1, u2 = velocity(i, contacts, trial.w)
             s0, s1, s2 = u0 / (v.scale[i, 0] * unit), u1 / (v.scale[i, 1] * unit), u2 / (v.scale[i, 2] * unit)
+            if contacts.mu[i] < LEAST_FRICTION:
+                s1 = s2 = 0.0
             v.velocity[i, 0], v.velocity[i, 1], v.velocity[i, 2] = s0, s1, s2
             v.dual[i, 0], v.dual[i, 1], v.dual[i, 2] = s0 + math.sqrt(s1 * s1 + s2 * s2), s1, s2
         found, at = residual(contacts, trial.w, trial.r[:n], weight, trial.errors)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.jit import inner, kernel
+from tamis.jit import inner
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -40,22 +40,23 @@ class BlockLU(NamedTuple):
     inverse: Array  # (6, 6) scratch
 
 
+@inner
 def block_lu(n_bodies: int) -> BlockLU:
     """Allocate for so many bodies and, if they are many, `FILL` coupled pairs for each."""
     m = n_bodies
     coupled = min(m * (m - 1) // 2, FILL * m)
     return BlockLU(
-        np.zeros(m, np.int64),
-        np.zeros(m + 1, np.int64),
-        np.zeros(coupled, np.int64),
-        np.zeros((m, m), np.int32),
-        np.zeros(m, np.int64),
-        np.zeros((m + 2 * coupled, 6, 6)),
-        np.zeros((6, 6)),
+        np.empty(m, np.int64),
+        np.empty(m + 1, np.int64),
+        np.empty(coupled, np.int64),
+        np.empty((m, m), np.int32),
+        np.empty(m, np.int64),
+        np.empty((m + 2 * coupled, 6, 6)),
+        np.empty((6, 6)),
     )
 
 
-@kernel
+@inner
 def analyse(m: int, a: Indices, b: Indices, lu: BlockLU) -> tuple[int, int]:
     """Order the bodies and number the blocks; return their number (0 if they do not fit) and that of products."""
     if m > lu.order.size:
@@ -141,7 +142,7 @@ def invert(blocks: Array, k: int, work: Array) -> bool:
     return True
 
 
-@kernel
+@inner
 def factorise(m: int, lu: BlockLU) -> bool:
     """Eliminate in place; False if a pivot block cannot be inverted."""
     blocks, place, work = lu.blocks, lu.place, lu.inverse
@@ -188,7 +189,7 @@ def factorise(m: int, lu: BlockLU) -> bool:
     return True
 
 
-@kernel
+@inner
 def solve(m: int, lu: BlockLU, x: Array) -> None:
     """Replace the right-hand side ``x`` (m, 6) by the solution."""
     blocks, place, y = lu.blocks, lu.place, lu.inverse[0]

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.jit import inner, kernel
+from tamis.jit import inner
 
 Array = NDArray[np.float64]
 LEAST_FRICTION = 1e-6  # a frictionless cone is a line without an interior
@@ -82,7 +82,7 @@ def longest(v: Array, d: Array) -> float:
     return most
 
 
-@kernel
+@inner
 def scale_points(n: int, w: Interior, eta: Array) -> None:
     """Fill the unit scaling points of the first n contacts, their square roots, sizes and the scaled iterates."""
     x, y, centre, half, scaled = w.x, w.y, w.centre, w.half, w.scaled

@@ -35,7 +35,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.jit import inner, kernel
+from tamis.jit import inner
 from tamis.sim.contact.cone import project, slope
 from tamis.sim.contact.linear import BlockLU, factorise, solve
 from tamis.sim.contact.problem import Contacts, copy, impose, push, residual, velocity
@@ -59,20 +59,21 @@ class Trial(NamedTuple):
     errors: Array  # (contacts,) residuals
 
 
-def trial_arrays(n_bodies: int, n_contacts: int) -> Trial:
-    """Allocate for so many bodies and contacts."""
-    free, w, step, force = np.zeros((4, n_bodies, 6))
-    return Trial(free, w, step, force, np.zeros((n_contacts, 3)), np.zeros(n_contacts))
+@inner
+def trial_arrays(free: Array, n_contacts: int) -> Trial:
+    """Allocate for the bodies of these free velocities and so many contacts."""
+    w, step, force = np.empty(free.shape), np.empty(free.shape), np.empty(free.shape)
+    return Trial(free, w, step, force, np.empty((n_contacts, 3)), np.empty(n_contacts))
 
 
-@kernel
+@inner
 def imbalance(contacts: Contacts, w: Array, r: Array, weight: Array, c: float, trial: Trial) -> float:
     """Fill ``F(w)`` and ``p(w)`` for the centre ``r``; return the norm of F."""
     F, p, mu = trial.force, trial.r, contacts.mu
     for k in range(w.shape[0]):
         for j in range(6):
             F[k, j] = w[k, j] - trial.free[k, j]
-    for i in range(contacts.a.size):
+    for i in range(contacts.row_a.size):
         u0, u1, u2 = velocity(i, contacts, w)
         rho = c / weight[i]
         t = math.sqrt(u1 * u1 + u2 * u2)
@@ -111,7 +112,7 @@ def add_contact(
     d00, d01, d02, d10, d11, d12, d20, d21, d22 = D
     for side in range(2):
         o = 6 * side
-        x, y = (contacts.a[i], contacts.b[i]) if side == 0 else (contacts.b[i], contacts.a[i])
+        x, y = (contacts.row_a[i], contacts.row_b[i]) if side == 0 else (contacts.row_b[i], contacts.row_a[i])
         if x < 0:
             continue
         s = place[x, x]
@@ -126,7 +127,7 @@ def add_contact(
                 add_row(blocks, t, j, G, i, 6 - o, f0, f1, f2)
 
 
-@kernel
+@inner
 def assemble(
     contacts: Contacts, w: Array, r: Array, weight: Array, c: float, count: int, lu: BlockLU
 ) -> None:
@@ -139,7 +140,7 @@ def assemble(
     for k in range(w.shape[0]):
         for j in range(6):
             blocks[k, j, j] = 1.0
-    for i in range(contacts.a.size):
+    for i in range(contacts.row_a.size):
         u0, u1, u2 = velocity(i, contacts, w)
         D = slope(r[i, 0], r[i, 1], r[i, 2], u0, u1, u2, contacts.mu[i], c / weight[i])
         if D[0] == 0.0:
@@ -170,7 +171,7 @@ def stride(
     return reached
 
 
-@kernel
+@inner
 def proximal_newton(
     contacts: Contacts,
     w: Array,
@@ -187,7 +188,7 @@ def proximal_newton(
 
     The first centre has the stiffness ``c``; once ``budget`` iterations are spent no further one is begun.
     """
-    m, n = w.shape[0], contacts.a.size
+    m, n = w.shape[0], contacts.row_a.size
     compliance = 0.0
     for i in range(n):
         compliance = max(compliance, weight[i])
@@ -210,13 +211,15 @@ def proximal_newton(
             size = stride(contacts, w, r, weight, c, size, lu, trial)
             inner += 1
         iterations += max(inner, 1)
+        if not size <= target:  # the centre stays: what does not balance is no better one
+            impose(contacts, r, trial.free, w)
+            c = max(0.2 * c, SMALLEST)
+            continue
         copy(trial.r, r)
         impose(contacts, r, trial.free, w)
         found, worst = residual(contacts, w, r, weight, trial.errors)
-        if not size <= target:
-            c = max(0.2 * c, SMALLEST)
-        elif inner <= 3:
-            c = min(9.0 * c, ceiling)
+        if inner <= 3:
+            c = min(4.0 * c, ceiling)
         elif inner <= 6:
-            c = min(3.0 * c, ceiling)
+            c = min(2.0 * c, ceiling)
     return iterations, found, worst

@@ -14,17 +14,14 @@ each seeing the results of those before: Gauss-Seidel with larger blocks, where 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.jit import inner, kernel
-from tamis.sim.contact.direct import solve_direct
+from tamis.jit import apart, inner
 from tamis.sim.contact.gauss_seidel import Local
-from tamis.sim.contact.interior_point import Path, path_arrays
 from tamis.sim.contact.linear import BlockLU, analyse, block_lu
-from tamis.sim.contact.newton import Trial, trial_arrays
 from tamis.sim.contact.problem import Contacts, push
 
 Array = NDArray[np.float64]
@@ -49,35 +46,33 @@ class Patch(NamedTuple):
     W: Array
     weight: Array
     w: Array
+    free: Array
     r: Array
-    trial: Trial
     lu: BlockLU
-    path: Path
 
 
+@inner
 def patch_arrays(n_bodies: int, n_contacts: int) -> Patch:
     """Allocate for patches of a problem of so many bodies and contacts."""
-    m, n = BODIES, CONTACTS
+    m, n = min(BODIES, n_bodies), min(CONTACTS, n_contacts)
     contacts = Contacts(
-        np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros((n, 3, 12)), np.zeros((n, 3)), np.zeros(n)
+        np.empty(n, np.int64), np.empty(n, np.int64), np.empty((n, 3, 12)), np.empty((n, 3)), np.empty(n)
     )
-    parent, size, number, first = np.full((4, n_bodies), -1, np.int64)
     return Patch(
-        parent,
-        size,
-        number,
-        first,
-        np.zeros(2 * n_contacts, np.int64),
-        np.zeros(n, np.int64),
-        np.zeros(m, np.int64),
+        np.empty(n_bodies, np.int64),
+        np.empty(n_bodies, np.int64),
+        np.full(n_bodies, -1),
+        np.empty(n_bodies, np.int64),
+        np.empty(2 * n_contacts, np.int64),
+        np.empty(n, np.int64),
+        np.empty(m, np.int64),
         contacts,
-        np.zeros((n, 3, 3)),
-        np.zeros(n),
-        np.zeros((m, 6)),
-        np.zeros((n, 3)),
-        trial_arrays(m, n),
+        np.empty((n, 3, 3)),
+        np.empty(n),
+        np.empty((m, 6)),
+        np.empty((m, 6)),
+        np.empty((n, 3)),
         block_lu(m),
-        path_arrays(n),
     )
 
 
@@ -89,15 +84,15 @@ def root(parent: Indices, body: int) -> int:
     return body
 
 
-@kernel
+@inner
 def find_patches(contacts: Contacts, errors: Array, threshold: float, core: int, m: int, p: Patch) -> None:
     """Merge the bodies of contacts above the threshold, up to ``core``; list the contacts of each patch."""
     parent, size = p.parent, p.size
     for k in range(m):
         parent[k], size[k], p.first[k] = -1, 1, -1
-    for i in range(contacts.a.size):
+    for i in range(contacts.row_a.size):
         if errors[i] > threshold:
-            a, b = contacts.a[i], contacts.b[i]
+            a, b = contacts.row_a[i], contacts.row_b[i]
             for k in (a, b):
                 if k >= 0 and parent[k] < 0:
                     parent[k] = k
@@ -107,16 +102,16 @@ def find_patches(contacts: Contacts, errors: Array, threshold: float, core: int,
                     low, high = min(x, y), max(x, y)
                     parent[high] = low
                     size[low] += size[high]
-    for i in range(contacts.a.size - 1, -1, -1):  # backwards, so that the lists are in order
+    for i in range(contacts.row_a.size - 1, -1, -1):  # backwards, so that the lists are in order
         for side in range(2):
-            body = contacts.a[i] if side == 0 else contacts.b[i]
+            body = contacts.row_a[i] if side == 0 else contacts.row_b[i]
             if body >= 0 and parent[body] >= 0:
                 x = root(parent, body)
                 if (
                     side == 0
-                    or contacts.a[i] < 0
-                    or parent[contacts.a[i]] < 0
-                    or root(parent, contacts.a[i]) != x
+                    or contacts.row_a[i] < 0
+                    or parent[contacts.row_a[i]] < 0
+                    or root(parent, contacts.row_a[i]) != x
                 ):
                     p.following[2 * i + side] = p.first[x]
                     p.first[x] = 2 * i + side
@@ -143,10 +138,10 @@ def gather(contacts: Contacts, w: Array, r: Array, local: Local, entry: int, p: 
             break
         i = entry // 2
         p.rows[n] = i
-        p.contacts.a[n] = place_of(contacts.a[i], m, p)
-        m = max(m, p.contacts.a[n] + 1)
-        p.contacts.b[n] = place_of(contacts.b[i], m, p)
-        m = max(m, p.contacts.b[n] + 1)
+        p.contacts.row_a[n] = place_of(contacts.row_a[i], m, p)
+        m = max(m, p.contacts.row_a[n] + 1)
+        p.contacts.row_b[n] = place_of(contacts.row_b[i], m, p)
+        m = max(m, p.contacts.row_b[n] + 1)
         p.contacts.mu[n] = contacts.mu[i]
         p.weight[n] = local.weight[i]
         for j in range(3):
@@ -161,14 +156,14 @@ def gather(contacts: Contacts, w: Array, r: Array, local: Local, entry: int, p: 
     for k in range(m):
         p.number[p.bodies[k]] = -1
         for j in range(6):
-            p.w[k, j] = p.trial.free[k, j] = w[p.bodies[k], j]
+            p.w[k, j] = p.free[k, j] = w[p.bodies[k], j]
     for i in range(n):
-        push(i, p.contacts, p.trial.free, -p.r[i, 0], -p.r[i, 1], -p.r[i, 2])
+        push(i, p.contacts, p.free, -p.r[i, 0], -p.r[i, 1], -p.r[i, 2])
     return n, m
 
 
-@kernel
-def mend(
+@apart
+def solve_patches(
     contacts: Contacts,
     w: Array,
     r: Array,
@@ -177,10 +172,12 @@ def mend(
     goal: float,
     scale: float,
     core: int,
-    p: Patch,
+    direct: Any,
 ) -> int:
     """Solve the patches of contacts above ``goal``, each to half of it; return how many were."""
+    p = patch_arrays(w.shape[0], contacts.mu.size)
     find_patches(contacts, errors, goal, core, w.shape[0], p)
+    report = np.empty(6, np.int64)  # of the direct methods; not asked for
     solved = 0
     for x in range(w.shape[0]):
         if p.parent[x] != x:
@@ -189,23 +186,13 @@ def mend(
         if n == 0:
             continue
         c = p.contacts
-        own = Contacts(c.a[:n], c.b[:n], c.G[:n], c.bias[:n], c.mu[:n])
-        count, _ = analyse(m, own.a, own.b, p.lu)
+        own = Contacts(c.row_a[:n], c.row_b[:n], c.G[:n], c.bias[:n], c.mu[:n])
+        count, _ = analyse(m, own.row_a, own.row_b, p.lu)
         if count == 0:
             continue
-        _, found, _ = solve_direct(
-            own,
-            p.w[:m],
-            p.r[:n],
-            p.W[:n],
-            p.weight[:n],
-            0.5 * goal,
-            scale,
-            True,
-            count,
-            p.lu,
-            p.trial,
-            p.path,
+        w_own, r_own, free = p.w[:m], p.r[:n], p.free[:m]
+        found = direct(
+            own, w_own, r_own, p.W[:n], p.weight[:n], free, 0.5 * goal, scale, 0, count, p.lu, report
         )
         if found <= goal:
             solved += 1

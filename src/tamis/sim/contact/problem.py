@@ -25,20 +25,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.jit import inner, kernel
+from tamis.jit import inner
 from tamis.sim.contact.cone import natural
+from tamis.sim.contact.tuning import LOAD
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
-
-LOAD = 30.0  # how many times the free velocities the impulses may count in the scale
 
 
 class Contacts(NamedTuple):
     """The active contacts of a step: ``u_i = G_i (w_a, w_b) + bias_i``, normal first, friction ``mu_i``."""
 
-    a: Indices
-    b: Indices
+    row_a: Indices  # (contacts,) rows of w, -1 for a body that does not respond
+    row_b: Indices
     G: Array  # (contacts, 3, 12)
     bias: Array  # (contacts, 3)
     mu: Array
@@ -57,13 +56,13 @@ def velocity(i: int, contacts: Contacts, w: Array) -> tuple[float, float, float]
     """Return the relative velocity (N, T1, T2) at contact ``i``."""
     G, bias = contacts.G, contacts.bias
     u0, u1, u2 = bias[i, 0], bias[i, 1], bias[i, 2]
-    body = contacts.a[i]
+    body = contacts.row_a[i]
     if body >= 0:
         for k in range(6):
             u0 += G[i, 0, k] * w[body, k]
             u1 += G[i, 1, k] * w[body, k]
             u2 += G[i, 2, k] * w[body, k]
-    body = contacts.b[i]
+    body = contacts.row_b[i]
     if body >= 0:
         for k in range(6):
             u0 += G[i, 0, 6 + k] * w[body, k]
@@ -76,25 +75,25 @@ def velocity(i: int, contacts: Contacts, w: Array) -> tuple[float, float, float]
 def push(i: int, contacts: Contacts, w: Array, d0: float, d1: float, d2: float) -> None:
     """Add the impulse ``d`` at contact ``i`` to the velocities of its bodies."""
     G = contacts.G
-    body = contacts.a[i]
+    body = contacts.row_a[i]
     if body >= 0:
         for k in range(6):
             w[body, k] += G[i, 0, k] * d0 + G[i, 1, k] * d1 + G[i, 2, k] * d2
-    body = contacts.b[i]
+    body = contacts.row_b[i]
     if body >= 0:
         for k in range(6):
             w[body, k] += G[i, 0, 6 + k] * d0 + G[i, 1, 6 + k] * d1 + G[i, 2, 6 + k] * d2
 
 
-@kernel
+@inner
 def impose(contacts: Contacts, r: Array, free: Array, w: Array) -> None:
     """Set ``w = w_free + G^T r``."""
     copy(free, w)
-    for i in range(contacts.a.size):
+    for i in range(contacts.row_a.size):
         push(i, contacts, w, r[i, 0], r[i, 1], r[i, 2])
 
 
-@kernel
+@inner
 def scale_of(speed: float, r: Array, weight: Array) -> float:
     """Return the scale ``s`` of residuals: the largest free velocity or impulse, the latter as a velocity."""
     load = 0.0
@@ -104,11 +103,11 @@ def scale_of(speed: float, r: Array, weight: Array) -> float:
     return max(speed, min(math.sqrt(load), LOAD * speed))
 
 
-@kernel
+@inner
 def residual(contacts: Contacts, w: Array, r: Array, weight: Array, errors: Array) -> tuple[float, int]:
     """Fill the residuals, as velocities; return the largest (not a number if any is not) and its contact."""
     largest, worst = 0.0, 0
-    for i in range(contacts.a.size):
+    for i in range(contacts.row_a.size):
         u0, u1, u2 = velocity(i, contacts, w)
         c = weight[i]
         e = natural(u0, u1, u2, c * r[i, 0], c * r[i, 1], c * r[i, 2], contacts.mu[i], 1.0)

@@ -1,81 +1,115 @@
 """The contact problem of one time step, solved in the space of the bodies' velocities.
 
-Four methods behind one door
-----------------------------
-*Sweeps* (``gauss_seidel.py``) cost 0.06 us a contact, never fail outright, and a warm start mostly leaves them little
-to do. But an error that spans many bodies, a wall that leans or a heavy block on light ones, goes down by a few
-per cent a sweep, and where the impulses are not unique a sweep hardly moves them. *Newton's method*
-(``newton.py``) does not see that difficulty, and costs about ten sweeps an iteration where the bodies are few
-enough to factorise their coupling; where it wanders, the *path* through the interior of the cones (interior_point) does
-not. ``direct.py`` puts the two together.
+Which method runs when
+----------------------
+`solve_contacts` begins with *Gauss-Seidel* sweeps (``gauss_seidel.py``): 0.06 us a contact, never failing outright, and
+a warm start mostly leaves them little to do. At least one is made even if the warm start is good enough already. If
+that one changes next to nothing, bodies are at rest, and one iteration of *Newton's method* (``newton.py``) follows: so
+they settle to round-off over the steps and do not creep, however slowly sweeps would get them there.
 
-So every call begins with sweeps, at least one even if the warm start is good enough already, and if that one
-changes next to nothing Newton's method moves its centre once: bodies at rest then settle to round-off over the
-steps and do not creep, however slowly sweeps would get them there. If thirty are not enough and the factorisation is
-cheap, the direct methods go on from there: walls, arches, stacks. If it is not, sweeps do: heaps of grains. How
-cheap is told by the products of blocks that the elimination takes; a wall has one or two a contact, two hundred
-grains ten, and there what follows is several times as fast as factorising the whole.
+Where thirty sweeps are not enough, an error spans many bodies: a wall that leans, a heavy block on light ones. It goes
+down by a few per cent a sweep, and where the impulses are not unique a sweep hardly moves them. What follows depends
+on the price of factorising the coupling of the bodies, the products of blocks that the elimination takes. A wall has
+one or two a contact, two hundred grains ten.
 
-In a heap, once few contacts are left unsettled, sweeps keep to their surroundings; where that does not settle them,
-they are solved in *patches* (``patches.py``). Both push errors outwards, which a few sweeps over all contacts take
-up. One step in some hundreds goes round in circles so: friction is not the gradient of anything, and neither sweeps
-(with momentum or without) nor small patches need to end. The patches then take in contacts that are settled but not
-well, and twice as many bodies as the last time. That ended all of fourteen such steps of heaps of 200 to 2000 grains;
-long bouts of plain sweeps ended half of them.
+*Few bodies* (walls, arches, stacks, bars through rings; `solve_few`): the `direct` methods, all bodies together.
+*Newton's method with an active set* (``active_set.py``) ends most problems in one attempt; where it has not ended then
+it mostly goes round in circles, which some sweeps end. *Newton's method with a proximal centre* (``newton.py``) is
+slower and steadier: what it has gained it does not lose. It takes every other attempt. Of a hundred steps of an
+articulated wall all are solved so, in 36 iterations in the mean; with the active set alone seven are not in fifteen
+attempts, with the proximal centre alone it takes 91. The *interior-point method* (``interior_point.py``) begins from
+nothing and does not see what stops the others; it ends some digits early and is used once, for from the same problem
+it would end in the same place.
+
+*Many bodies* (heaps of grains; `solve_many`): sweeps. Once few contacts are left unsettled, they keep to their
+surroundings; where that does not settle them, the direct methods solve them in *patches* (``patches.py``). Both push
+errors outwards, which a few sweeps over all contacts take up. One step in some hundreds goes round in circles so:
+friction is not the gradient of anything, and neither sweeps (with momentum or without) nor small patches need to end.
+The patches then take in contacts that are settled but not well, and twice as many bodies as the last time. That ended
+all of fourteen such steps of heaps of 200 to 2000 grains; long bouts of plain sweeps ended half of them.
 
 What is returned is what was reached: the residual is computed from the velocities that belong to the impulses
 returned, ``w = w_free + G^T r``, and if the iterations ran out the impulses are the best ones met.
+
+Direct methods and patches are most of the code and most runs need one of them or none, so they are called by address
+and compiled on demand: without them a problem ends with the status `NEEDS_DIRECT` or `NEEDS_PATCHES`, and is solved
+anew once `provide` has compiled them.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.jit import inner, kernel
-from tamis.sim.contact.direct import solve_direct
+from tamis.jit import Address, apart, inner
+from tamis.sim.contact.active_set import active_set_arrays, active_set_newton
 from tamis.sim.contact.gauss_seidel import (
     Last,
     Local,
-    begin,
-    confine,
     local_arrays,
     prepare,
+    project_impulses,
     relax,
-    wake,
-    wake_near,
+    restart_momentum,
+    visit_all,
+    visit_near,
 )
-from tamis.sim.contact.interior_point import Path, path_arrays
+from tamis.sim.contact.interior_point import follow, path_arrays
 from tamis.sim.contact.linear import BlockLU, analyse, block_lu
-from tamis.sim.contact.newton import Trial, proximal_newton, trial_arrays
-from tamis.sim.contact.patches import CORE, LARGE, Patch, mend, patch_arrays
+from tamis.sim.contact.newton import FIRST, proximal_newton, trial_arrays
+from tamis.sim.contact.patches import CORE, LARGE, solve_patches
 from tamis.sim.contact.problem import Contacts, copy, impose, residual, scale_of
+from tamis.sim.contact.tuning import (
+    BETWEEN,
+    BOUT,
+    FEW,
+    FIRST_SWEEPS,
+    LONG,
+    MANY,
+    MAX_BODIES,
+    MAX_CONTACTS,
+    MAX_ITERATIONS,
+    MAX_PRODUCTS,
+    NEARBY,
+    PATH_ATTEMPT,
+    PATH_STEPS,
+    POLISH,
+    POLISH_STIFFNESS,
+    QUIET,
+    REST_STIFFNESS,
+    ROUND,
+    ROUND_OFF,
+    SETTLED,
+    SHORT,
+    SLOW,
+    SOME,
+    STEADY,
+    STUCK,
+    UNSETTLED,
+    WELL,
+)
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-CONVERGED, CAPPED, NOT_FINITE = 0, 1, 2
-MAX_ITERATIONS = 4000
-FIRST_SWEEPS = 30  # before the factorisation is considered
-ROUND = 25  # sweeps between two looks at the residual
-BETWEEN = 8  # sweeps between attempts at all bodies together: another start for Newton's method
-STUCK = 5  # attempts, at all bodies or at those of unsettled contacts, after which something else is tried:
-LONG = 150  # so many sweeps, or larger patches
-FEW, SOME = 0.02, 5  # share and number of unsettled contacts from which on sweeps keep to their surroundings;
-MANY, SLOW = 0.05, 0.9  # share from which on they are solved in patches if so much of them was left as before
-NEARBY = 40  # sweeps there
-SHORT = 16  # sweeps after either, from rest: with momentum a few contacts can swing on and on
-QUIET = 0.05  # of the goal: change after which a contact waits
-SETTLED = 0.2  # of the goal: changes at which sweeps end
-UNSETTLED = 0.5  # of the goal: residual of a contact that is taken into a patch,
-WELL = 0.2  # and into a larger one
-ROUND_OFF = 1e-13  # a residual that is as good as zero
-REST = 1e4  # stiffness of the one centre at rest
-MAX_BODIES, MAX_CONTACTS = 400, 6000  # above, the direct methods need too much room
-MAX_PRODUCTS = 3  # of 6x6 blocks a contact: walls and arches have fewer, piles of grains more
+CONVERGED, CAPPED, NOT_FINITE, NEEDS_DIRECT, NEEDS_PATCHES = range(5)  # status
+BY_SWEEPS, AT_REST, FEW_BODIES, MANY_BODIES, GONE_ASTRAY = range(
+    5
+)  # strategy: what followed the first sweeps
+SWEEPS, NEWTON, INTERIOR_POINT, PATCHES, STRATEGY, WORST = range(6)  # entries of a report
+ERROR, SCALE, LEAST = range(3)  # entries of what was reached
+OUTRIGHT, SETTLE, ATTEMPT = range(3)  # what is asked of `direct`; attempts are numbered from the last
+
+
+class Methods(NamedTuple):
+    """What is compiled on demand."""
+
+    ready: Indices  # (2,) whether `direct` and `patches` may be called
+    direct: Any
+    patches: Any
 
 
 class Workspace(NamedTuple):
@@ -83,39 +117,343 @@ class Workspace(NamedTuple):
 
     local: Local
     last: Last
-    trial: Trial
     lu: BlockLU
-    path: Path
-    patch: Patch
-    best: Array  # (contacts, 3) impulses of the smallest residual met
-    a: Indices  # (contacts,) bodies among those that touch
-    b: Indices
-    number: Indices  # (bodies,) number among those that touch, or -1
+    free: Array  # (bodies, 6) free velocities
+    w: Array  # (bodies, 6) velocities of bodies that touch
+    row_a: Indices  # (contacts,) rows of `w`
+    row_b: Indices
+    row: Indices  # (bodies,) of a body in `w`, or -1
     bodies: Indices  # (bodies,) those that touch
     ring: Indices  # (bodies,) how far they are from unsettled contacts
-    w: Array  # (bodies, 6) their velocities
+    errors: Array  # (contacts,) residuals
+    best: Array  # (contacts, 3) impulses of the smallest residual met
+    report: Indices  # (6,) iterations of each method, strategy, worst contact
+    reached: Array  # (3,) residual, a velocity but for the answer; its scale; smallest met, over its scale
+    methods: Methods
 
 
 def workspace(n_bodies: int, n_contacts: int) -> Workspace:
     """Allocate what `solve_contacts` needs for so many bodies and contacts."""
-    few = min(n_bodies, MAX_BODIES)
-    a, b = np.zeros((2, n_contacts), np.int64)
-    number, bodies, ring = np.zeros((3, n_bodies), np.int64)
-    return Workspace(
-        local_arrays(n_contacts),
-        Last(np.zeros((n_bodies, 6)), np.zeros((n_contacts, 3)), np.zeros(2)),
-        trial_arrays(n_bodies, n_contacts),
-        block_lu(few),
-        path_arrays(min(n_contacts, MAX_CONTACTS)),
-        patch_arrays(n_bodies, n_contacts),
-        np.zeros((n_contacts, 3)),
-        a,
-        b,
-        number,
-        bodies,
-        ring,
-        np.zeros((n_bodies, 6)),
+    free, w, last_w = np.zeros((3, n_bodies, 6))
+    best, last_r = np.zeros((2, n_contacts, 3))
+    row_a, row_b = np.zeros((2, n_contacts), np.int64)
+    row, bodies, ring = np.zeros((3, n_bodies), np.int64)
+    local, lu, report = local_arrays(n_contacts), block_lu(min(n_bodies, MAX_BODIES)), np.zeros(6, np.int64)
+    errors = np.zeros(n_contacts)
+    some = Contacts(row_a, row_b, np.zeros((0, 3, 12)), np.zeros((0, 3)), np.zeros(0))
+    direct_at = Address(
+        direct, 0.0, some, w, best, local.W, local.weight, free, 0.0, 0.0, OUTRIGHT, 0, lu, report
     )
+    patches_at = Address(solve_patches, 0, some, w, best, local, errors, 0.0, 0.0, CORE, direct_at)
+    ready = np.array([direct_at.ready, patches_at.ready], dtype=np.int64)
+    return Workspace(
+        local=local,
+        last=Last(last_w, last_r, np.zeros(2)),
+        lu=lu,
+        free=free,
+        w=w,
+        row_a=row_a,
+        row_b=row_b,
+        row=row,
+        bodies=bodies,
+        ring=ring,
+        errors=errors,
+        best=best,
+        report=report,
+        reached=np.zeros(3),
+        methods=Methods(ready, direct_at, patches_at),
+    )
+
+
+def provide(status: int, methods: Methods) -> None:
+    """Compile what a problem was found to need."""
+    methods.direct.compile()  # which patches are solved by, too
+    methods.ready[0] = 1
+    if status == NEEDS_PATCHES:
+        methods.patches.compile()
+        methods.ready[1] = 1
+
+
+def address(work: Workspace) -> Address:
+    """Return where `solve_contacts` is, for kernels that call it with such a workspace."""
+    contacts = Contacts(work.row_a, work.row_b, np.zeros((0, 3, 12)), np.zeros((0, 3)), np.zeros(0))
+    return Address(solve_contacts, CONVERGED, contacts, work.w, work.best, 0.0, work).compile()
+
+
+def solve(contacts: Contacts, w: Array, r: Array, tol: float, work: Workspace) -> int:
+    """Solve one problem as `solve_contacts` does, and compile what it needs."""
+    start = w.copy(), r.copy()
+    while True:
+        status = int(solve_contacts(contacts, w, r, tol, work))
+        if status < NEEDS_DIRECT:
+            return status
+        provide(status, work.methods)
+        w[:], r[:] = start
+
+
+@apart
+def solve_contacts(contacts: Contacts, w: Array, r: Array, tol: float, work: Workspace) -> int:
+    """Solve the contacts of a step; return the status, and in ``work`` what was reached and what was done for it.
+
+    ``w`` holds the free velocities and receives the final ones; ``r`` holds the warm start and receives the
+    impulses. Bodies without a contact are left out: they must not decide how the others are solved.
+    """
+    row_a, row_b = contacts.row_a, contacts.row_b
+    for k in range(work.report.size):
+        work.report[k] = 0
+    work.report[WORST], work.reached[ERROR], work.reached[LEAST] = -1, 0.0, math.inf
+    if row_a.size == 0:
+        return CONVERGED
+    row, bodies = work.row, work.bodies
+    for k in range(w.shape[0]):
+        row[k] = -1
+    m = 0
+    for i in range(row_a.size):
+        for side in range(2):
+            k = row_a[i] if side == 0 else row_b[i]
+            if k >= 0 and row[k] < 0:
+                row[k] = m
+                bodies[m] = k
+                m += 1
+        work.row_a[i] = row[row_a[i]] if row_a[i] >= 0 else -1
+        work.row_b[i] = row[row_b[i]] if row_b[i] >= 0 else -1
+    touching = work.w[:m]
+    for k in range(m):
+        for j in range(6):
+            touching[k, j] = w[bodies[k], j]
+    n = row_a.size
+    among = Contacts(work.row_a[:n], work.row_b[:n], contacts.G, contacts.bias, contacts.mu)
+    status = solve_touching(among, touching, r, tol, work)
+    for k in range(m):
+        for j in range(6):
+            w[bodies[k], j] = touching[k, j]
+    return status
+
+
+@inner
+def solve_touching(contacts: Contacts, w: Array, r: Array, tol: float, work: Workspace) -> int:
+    """Solve the contacts of bodies that all have one; see `solve_contacts`."""
+    report, reached, local = work.report, work.reached, work.local
+    n = contacts.mu.size
+    copy(w, work.free)
+    speed = prepare(contacts, w, local)
+    impose(contacts, r, work.free, w)
+    restart_momentum(w, r, work.last)
+    goal = tol * scale_of(speed, r, local.weight)
+    visit_all(local, n)
+    gauss_seidel(contacts, w, r, goal, QUIET * goal, FIRST_SWEEPS, work)
+    error, scale = judge(contacts, w, r, speed, work)
+    rests = report[SWEEPS] == 1 and ROUND_OFF * scale < error <= tol * scale
+    if error > tol * scale or rests:
+        count, products = analyse(w.shape[0], contacts.row_a, contacts.row_b, work.lu)
+        few = count > 0 and products <= MAX_PRODUCTS * n and n <= MAX_CONTACTS
+        if few and work.methods.ready[0] == 0:
+            return NEEDS_DIRECT
+        provided = True
+        if rests and few:
+            report[STRATEGY] = AT_REST
+            call_direct(contacts, w, r, 1e-3 * error, scale, SETTLE, count, work)
+            judge(contacts, w, r, speed, work)
+        elif few:
+            report[STRATEGY] = FEW_BODIES
+            provided = solve_few(contacts, w, r, tol, speed, count, work)
+        elif not rests:
+            report[STRATEGY] = MANY_BODIES
+        if report[STRATEGY] >= MANY_BODIES:
+            provided = solve_many(contacts, w, r, tol, speed, work)
+        if not provided:
+            return NEEDS_PATCHES
+    if reached[LEAST] < math.inf and not reached[ERROR] <= reached[LEAST] * reached[SCALE]:
+        restore_best(contacts, w, r, work)
+        judge(contacts, w, r, speed, work)
+    reached[ERROR] /= reached[SCALE]
+    if math.isnan(reached[ERROR]):
+        return NOT_FINITE
+    return CONVERGED if reached[ERROR] <= tol else CAPPED
+
+
+@inner
+def solve_few(
+    contacts: Contacts, w: Array, r: Array, tol: float, speed: float, count: int, work: Workspace
+) -> bool:
+    """Direct methods for all bodies, from another start where they have not ended; False if patches are needed."""
+    report, errors, n = work.report, work.errors, contacts.mu.size
+    error, scale = work.reached[ERROR], work.reached[SCALE]
+    start, attempts = ATTEMPT, 0
+    while error > tol * scale and iterations(report) < MAX_ITERATIONS:
+        call_direct(contacts, w, r, tol * scale, scale, start, count, work)
+        restart_momentum(w, r, work.last)
+        start += 1
+        attempts += 1
+        error, scale = judge(contacts, w, r, speed, work)
+        if error > tol * scale and iterations(report) < MAX_ITERATIONS:
+            limit = BETWEEN
+            if attempts >= STUCK:
+                attempts, limit = 0, LONG
+            elif unsettled(errors, tol * scale, n) <= max(MANY * n, SOME):
+                if work.methods.ready[1] == 0:
+                    return False
+                if call_patches(contacts, w, r, UNSETTLED * tol * scale, scale, CORE, work) > 0:
+                    limit = SHORT
+            visit_all(work.local, n)
+            gauss_seidel(contacts, w, r, SETTLED * tol * scale, 0.0, limit, work)
+            error, scale = judge(contacts, w, r, speed, work)
+        if math.isnan(error):  # the direct methods went astray
+            restore_best(contacts, w, r, work)
+            judge(contacts, w, r, speed, work)
+            report[STRATEGY] = GONE_ASTRAY
+    return True
+
+
+@inner
+def solve_many(contacts: Contacts, w: Array, r: Array, tol: float, speed: float, work: Workspace) -> bool:
+    """Sweeps, of unsettled contacts or of all, and patches; False if patches are needed and not compiled."""
+    report, errors, local, n = work.report, work.errors, work.local, contacts.mu.size
+    error, scale = work.reached[ERROR], work.reached[SCALE]
+    before, attempts, core = n, 0, CORE
+    while error > tol * scale and iterations(report) < MAX_ITERATIONS:
+        goal, limit = tol * scale, ROUND
+        left = unsettled(errors, goal, n)
+        slow, before = left > SLOW * before, left
+        if attempts >= STUCK or (slow and left <= max(MANY * n, SOME)):
+            if work.methods.ready[1] == 0:
+                return False
+            size, level = CORE, UNSETTLED
+            if attempts >= STUCK:  # it goes round in circles: larger patches
+                core = min(2 * core, LARGE)
+                size, level, attempts = core, WELL, 0
+            if call_patches(contacts, w, r, level * goal, scale, size, work) > 0:
+                limit = SHORT
+            attempts += 1
+        elif left <= max(FEW * n, SOME):
+            visit_near(contacts, errors, goal, work.ring[: w.shape[0]], local)
+            restart_momentum(w, r, work.last)
+            report[SWEEPS] += relax(contacts, w, r, local, SETTLED * goal, QUIET * goal, NEARBY, work.last)
+            restart_momentum(w, r, work.last)
+            limit = SHORT
+            attempts += 1
+        visit_all(local, n)
+        gauss_seidel(contacts, w, r, SETTLED * goal, QUIET * goal, limit, work)
+        error, scale = judge(contacts, w, r, speed, work)
+        if math.isnan(error):
+            restore_best(contacts, w, r, work)
+            error, scale = judge(contacts, w, r, speed, work)
+    return True
+
+
+@apart
+def direct(
+    contacts: Contacts,
+    w: Array,
+    r: Array,
+    W: Array,
+    weight: Array,
+    free: Array,
+    goal: float,
+    scale: float,
+    start: int,
+    count: int,
+    lu: BlockLU,
+    report: Indices,
+) -> float:
+    """Improve w and r by the direct methods; return the residual.
+
+    Residual and ``goal`` are velocities. ``start`` says what is asked for: one method after the other (`OUTRIGHT`), an
+    iteration of bodies at rest (`SETTLE`), or the method whose turn it is in the attempt ``start - ATTEMPT``.
+    """
+    n, attempt = contacts.mu.size, start - ATTEMPT
+    trial = trial_arrays(free, n)
+    if start == SETTLE:
+        spent, error, _ = proximal_newton(contacts, w, r, weight, goal, 1, REST_STIFFNESS, count, lu, trial)
+        report[NEWTON] += spent
+        return error
+    if start == OUTRIGHT or attempt % 2 == 0:
+        spent, error, _ = active_set_newton(
+            contacts, w, r, weight, goal, BOUT, count, lu, trial, active_set_arrays(n)
+        )
+        report[NEWTON] += spent
+        if error <= goal or start != OUTRIGHT:
+            return error
+    if attempt != PATH_ATTEMPT:
+        spent, error, _ = proximal_newton(contacts, w, r, weight, goal, STEADY, FIRST, count, lu, trial)
+        report[NEWTON] += spent
+        if error <= goal or start != OUTRIGHT:
+            return error
+    path = path_arrays(n)
+    least, _ = residual(contacts, w, r, weight, trial.errors)
+    copy(r, path.kept)
+    spent, error, _ = follow(contacts, w, r, W, weight, goal, scale, PATH_STEPS, count, lu, trial, path)
+    report[INTERIOR_POINT] += spent
+    if goal < error < scale:
+        spent, error, _ = proximal_newton(
+            contacts, w, r, weight, goal, POLISH, POLISH_STIFFNESS, count, lu, trial
+        )
+        report[NEWTON] += spent
+    if not error <= least and not math.isnan(least):
+        copy(path.kept, r)
+        impose(contacts, r, free, w)
+        return least
+    return error
+
+
+@inner
+def call_direct(
+    contacts: Contacts, w: Array, r: Array, goal: float, scale: float, start: int, count: int, work: Workspace
+) -> None:
+    """Improve w and r by the direct methods."""
+    W, weight = work.local.W, work.local.weight
+    work.methods.direct(contacts, w, r, W, weight, work.free, goal, scale, start, count, work.lu, work.report)
+
+
+@inner
+def call_patches(
+    contacts: Contacts, w: Array, r: Array, goal: float, scale: float, core: int, work: Workspace
+) -> int:
+    """Solve the patches of contacts above the goal; return how many could be."""
+    solved: int = work.methods.patches(
+        contacts, w, r, work.local, work.errors, goal, scale, core, work.methods.direct
+    )
+    work.report[PATCHES] += 1
+    if solved > 0:
+        restart_momentum(w, r, work.last)
+    return solved
+
+
+@inner
+def gauss_seidel(
+    contacts: Contacts, w: Array, r: Array, goal: float, quiet: float, limit: int, work: Workspace
+) -> None:
+    """Sweep until changes are below the goal; leave impulses in their cones and velocities that belong to them."""
+    work.report[SWEEPS] += relax(contacts, w, r, work.local, goal, quiet, limit, work.last)
+    project_impulses(contacts, r)
+    impose(contacts, r, work.free, w)
+
+
+@inner
+def judge(contacts: Contacts, w: Array, r: Array, speed: float, work: Workspace) -> tuple[float, float]:
+    """Return the largest residual, a velocity, and the scale to see it by; keep the impulses if they are the best."""
+    reached, weight = work.reached, work.local.weight
+    error, work.report[WORST] = residual(contacts, w, r, weight, work.errors)
+    scale = scale_of(speed, r, weight)
+    if error < reached[LEAST] * scale:
+        reached[LEAST] = error / scale
+        copy(r, work.best)
+    reached[ERROR], reached[SCALE] = error, scale
+    return error, scale
+
+
+@inner
+def restore_best(contacts: Contacts, w: Array, r: Array, work: Workspace) -> None:
+    """Return to the best impulses met."""
+    copy(work.best, r)
+    impose(contacts, r, work.free, w)
+    restart_momentum(w, r, work.last)
+
+
+@inner
+def iterations(report: Indices) -> int:
+    """Return the iterations of all methods."""
+    return int(report[SWEEPS] + report[NEWTON] + report[INTERIOR_POINT] + report[PATCHES])
 
 
 @inner
@@ -126,141 +464,3 @@ def unsettled(errors: Array, goal: float, n: int) -> int:
         if errors[i] > goal:
             count += 1
     return count
-
-
-@kernel
-def solve_contacts(
-    a: Indices,
-    b: Indices,
-    G: Array,
-    bias: Array,
-    mu: Array,
-    w: Array,
-    r: Array,
-    tol: float,
-    work: Workspace,
-) -> tuple[int, int, float, int]:
-    """Solve the contacts of a step; return status, iterations, residual and the worst contact.
-
-    ``w`` holds the free velocities and receives the final ones; ``r`` holds the warm start and receives the
-    impulses. Contact i acts on the bodies a[i] and b[i] (-1: none) through G[i] (see `Contacts`). Bodies without a
-    contact are left out: they must not decide how the others are solved.
-    """
-    if a.size == 0:
-        return CONVERGED, 0, 0.0, -1
-    number, bodies = work.number, work.bodies
-    for k in range(w.shape[0]):
-        number[k] = -1
-    m = 0
-    for i in range(a.size):
-        for side in range(2):
-            k = a[i] if side == 0 else b[i]
-            if k >= 0 and number[k] < 0:
-                number[k] = m
-                bodies[m] = k
-                m += 1
-        work.a[i] = number[a[i]] if a[i] >= 0 else -1
-        work.b[i] = number[b[i]] if b[i] >= 0 else -1
-    own = work.w[:m]
-    for k in range(m):
-        for j in range(6):
-            own[k, j] = w[bodies[k], j]
-    contacts = Contacts(work.a[: a.size], work.b[: a.size], G, bias, mu)
-    status, iterations, found, worst = solve_touching(contacts, own, r, tol, work)
-    for k in range(m):
-        for j in range(6):
-            w[bodies[k], j] = own[k, j]
-    return status, iterations, found, worst
-
-
-@inner
-def solve_touching(
-    contacts: Contacts, w: Array, r: Array, tol: float, work: Workspace
-) -> tuple[int, int, float, int]:
-    """Solve the contacts of bodies that all have one; see `solve_contacts`."""
-    n = contacts.a.size
-    local, trial, last, errors = work.local, work.trial, work.last, work.trial.errors
-    free, weight = trial.free, work.local.weight
-    copy(w, free)
-    speed = prepare(contacts, w, local)
-    impose(contacts, r, free, w)
-    begin(w, r, last)
-    goal = tol * scale_of(speed, r, weight)
-    wake(local, n)
-    iterations = relax(contacts, w, r, local, goal, QUIET * goal, FIRST_SWEEPS, last)
-    confine(contacts, r)
-    impose(contacts, r, free, w)
-    count, least, swept, first, before, tries, large = -1, math.inf, True, True, n, 0, CORE
-    while True:
-        found, worst = residual(contacts, w, r, weight, errors)
-        scale = scale_of(speed, r, weight)
-        goal = tol * scale
-        if found < least * scale:
-            least = found / scale
-            copy(r, work.best)
-        elif math.isnan(found) and least < math.inf:  # a direct method went astray
-            copy(work.best, r)
-            impose(contacts, r, free, w)
-            begin(w, r, last)
-            count, swept = 0, True
-            continue
-        rest = iterations == 1 and ROUND_OFF * scale < found <= goal
-        if (not found > goal and not rest) or iterations >= MAX_ITERATIONS:
-            break
-        if count < 0:
-            count, products = analyse(w.shape[0], contacts.a, contacts.b, work.lu)
-            if products > MAX_PRODUCTS * n or n > work.path.eta.size:
-                count = 0
-        if rest:
-            if count > 0:
-                iterations += proximal_newton(
-                    contacts, w, r, weight, 1e-3 * found, 1, REST, count, work.lu, trial
-                )[0]
-                found, worst = residual(contacts, w, r, weight, errors)
-            break
-        if count > 0 and swept:
-            iterations += solve_direct(
-                contacts, w, r, local.W, weight, goal, scale, first, count, work.lu, trial, work.path
-            )[0]
-            begin(w, r, last)
-            swept = first = False
-            tries += 1
-            continue
-        left, limit = unsettled(errors, goal, n), ROUND if count == 0 else BETWEEN
-        slow = count > 0 or left > SLOW * before
-        before = left
-        stuck = tries >= STUCK
-        tries = 0 if stuck else tries
-        if stuck and count > 0:
-            limit = LONG
-        elif stuck or (slow and left <= max(MANY * n, SOME)):
-            core, level = CORE, UNSETTLED
-            if stuck:
-                core = large = min(2 * large, LARGE)
-                level = WELL
-            if mend(contacts, w, r, local, errors, level * goal, scale, core, work.patch) > 0:
-                begin(w, r, last)
-                limit = SHORT
-            iterations += 1
-            tries += 1 if count == 0 else 0
-        elif left <= max(FEW * n, SOME):
-            wake_near(contacts, errors, goal, work.ring[: w.shape[0]], local)
-            begin(w, r, last)
-            iterations += relax(contacts, w, r, local, SETTLED * goal, QUIET * goal, NEARBY, last)
-            begin(w, r, last)
-            limit = SHORT
-            tries += 1
-        wake(local, n)
-        quiet = QUIET * goal if count == 0 else 0.0
-        iterations += relax(contacts, w, r, local, SETTLED * goal, quiet, limit, last)
-        confine(contacts, r)
-        impose(contacts, r, free, w)
-        swept = True
-    if least < math.inf and not found <= least * scale:
-        copy(work.best, r)
-        impose(contacts, r, free, w)
-        found, worst = residual(contacts, w, r, weight, errors)
-    found /= scale_of(speed, r, weight)
-    if math.isnan(found):
-        return NOT_FINITE, iterations, found, worst
-    return (CONVERGED if found <= tol else CAPPED), iterations, found, worst

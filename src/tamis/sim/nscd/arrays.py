@@ -6,12 +6,13 @@ compiles in a fraction of the time.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tamis.sim.common.broad import Sweep
+from tamis.sim.common.collide import Narrow
 from tamis.sim.common.geometry import Geometry, Manifolds, World
 from tamis.sim.contact.solve import Workspace
 
@@ -33,6 +34,7 @@ class Bodies(NamedTuple):
     motion: Ints  # (b,) row of `driven`; -1 for none
     driven: Floats  # (m, steps + 1, 6) prescribed velocities, angular ones in the body's axes
     stride: Floats  # (b,) what a point of a body may cover in a step so that it does not pass through another
+    extent: Floats  # (b,) of the farthest point from the centre of mass
     arm: Floats  # (b, 3) how far turning about each axis moves what is not round about it, beyond half its thickness
 
 
@@ -45,12 +47,23 @@ class Laws(NamedTuple):
     e: Floats  # (l,)
 
 
+class Stops(NamedTuple):
+    """Axial stops, each with an anchor in both bodies; anchors are numbered after the contactors."""
+
+    point: Floats  # (s, 2, 3) of the anchors, from the centre of mass in principal axes
+    axis: Floats  # (s, 3) in the principal axes of the first body; zero: along the line of the anchors
+    limits: Floats  # (s, 2) shortest and longest
+    owner: Ints  # (contactors + 2 s,) bodies
+    group: Ints  # (contactors + 2 s,) groups, by which the law is found
+
+
 class Model(NamedTuple):
     """All that does not change in a run."""
 
     geometry: Geometry
     bodies: Bodies
     laws: Laws
+    stops: Stops
 
 
 class Impulses(NamedTuple):
@@ -68,6 +81,7 @@ class Books(NamedTuple):
 
     work: Floats  # (l, 3) of each law: impact, friction, gain
     driver: Floats  # (2,) of prescribed motions, of constant torques
+    quiet: Ints  # (1,) steps in a row in which nothing moved faster than the limit of rest
     passed: Floats  # (2,) largest share of its stride that a point of a body has covered in a step, and which body
 
 
@@ -97,8 +111,8 @@ class Active(NamedTuple):
     row: Ints  # (n,) in the list of contacts found
     bodies: Ints  # (n, 2)
     law: Ints  # (n,)
-    a: Ints  # (n,) numbers among the bodies that respond
-    b: Ints  # (n,)
+    row_a: Ints  # (n,) of `Motion.w`, -1 for a body that does not respond
+    row_b: Ints  # (n,)
     G: Floats  # (n, 3, 12)
     bias: Floats  # (n, 3)
     mu: Floats  # (n,)
@@ -126,8 +140,10 @@ class Scratch(NamedTuple):
     sweep: Sweep
     pairs: Ints
     found: Manifolds
+    narrow: Narrow
     active: Active
     solver: Workspace
+    solve: Any  # address of `solve_contacts`
 
 
 class Track(NamedTuple):
@@ -145,7 +161,7 @@ class Track(NamedTuple):
 class Steps(NamedTuple):
     """What is kept of every step."""
 
-    iterations: Ints  # (steps,)
+    report: Ints  # (steps, 5) iterations of each method of the solver, and its strategy
     status: Ints  # (steps,)
     active: Ints  # (steps,)
     residual: Floats  # (steps,)
@@ -158,6 +174,7 @@ class Listed(NamedTuple):
     used: Ints  # (1,) rows in use
     instant: Ints  # (c,)
     bodies: Ints  # (c, 2)
+    law: Ints  # (c,)
     point: Floats  # (c, 3)
     impulse: Floats  # (c, 3) on the second body, in space axes
     gap: Floats  # (c,)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,13 @@ from tamis.errors import SimulationError, StudyError, TamisWarning
 from tamis.sim.common.broad import find_pairs
 from tamis.sim.common.collide import collide
 from tamis.sim.common.geometry import place
-from tamis.sim.common.quaternions import turned
-from tamis.sim.contact.solve import CONVERGED, solve_contacts
+from tamis.sim.common.rotations import turned
+from tamis.sim.contact import solve
 from tamis.sim.nscd import kernels, layout
-from tamis.sim.nscd.arrays import Model, Record, Scratch, State
+from tamis.sim.nscd.arrays import Model, Record, Scratch, State, Stops
 from tamis.sim.nscd.history import History
 from tamis.sim.nscd.scene import Scene
+from tamis.sim.nscd.stops import taut
 from tamis.types import Array
 
 MARGIN = 2e-3  # of the reach of the smallest shape: contacts nearer than that are watched
@@ -27,6 +29,20 @@ OVERLAP = 1e-6  # of the same: deeper than that at the start is a mistake, not r
 _CHUNK = 256
 _ROUNDS = 100
 _LOOKS = 200
+
+
+@dataclass(frozen=True)
+class Rest:
+    """When a run may end: no point of any body has moved faster than ``speed`` (m/s) for ``time`` (s)."""
+
+    speed: float = 0.01
+    time: float = 0.1
+
+    def __post_init__(self) -> None:
+        if not (0.0 < self.speed < math.inf and 0.0 < self.time < math.inf):
+            raise StudyError(
+                f"rest needs a speed and a time that are positive and finite; found {self.speed} and {self.time}"
+            )
 
 
 def run(
@@ -38,10 +54,11 @@ def run(
     tol: float = 1e-8,
     record: float | None = None,
     contacts: bool = False,
+    rest: Rest | None = None,
     overlap: str = "refuse",
     progress: Callable[[int, int], None] | None = None,
 ) -> History:
-    """Let a scene go for a while.
+    """Let a scene go for a while, or until it has come to rest.
 
     Parameters
     ----------
@@ -57,6 +74,8 @@ def run(
         Time between recorded instants; every step by default.
     contacts
         Whether to record the contacts of those instants: points, gaps and impulses.
+    rest
+        Ends the run before ``duration`` once everything has been still for a while.
     overlap
         What to do if bodies overlap at the start: ``refuse``, or ``separate`` them by the smallest displacement.
     progress
@@ -69,15 +88,16 @@ def run(
     model, state, frames = layout.lay_out(scene, h, steps)
     size = smallest(model)
     room = layout.room(model, 64 + 8 * len(model.geometry.kind), 64 + 16 * len(model.geometry.kind))
-    room = _at_rest(scene, model, state, room, size, overlap)
+    room = _apart(scene, model, state, room, size, overlap)
     room, state = (
         layout.room(model, len(room.pairs), len(room.found.gap)),
         layout.grown(state, len(room.found.gap)),
     )
     kept = layout.record(model, steps, every, 1024 if contacts else 0)
     kernels.keep(model.bodies, state, 0, kept.track)
-    step = 0
-    while step < steps:
+    limit, calm = (0.0, steps + 1) if rest is None else (rest.speed, max(1, math.ceil(rest.time / h - 1e-9)))
+    step, status = 0, kernels.DONE
+    while step < steps and status != kernels.AT_REST:
         status, step, need = kernels.advance(
             model,
             state,
@@ -88,6 +108,8 @@ def run(
             tol,
             MARGIN * size,
             TOUCH * size,
+            limit,
+            calm,
             step,
             min(step + _CHUNK, steps),
         )
@@ -95,14 +117,19 @@ def run(
             room, state = _roomier(model, state, room, status, need)
         elif status == kernels.MORE_RECORDS:
             kept = layout.roomier(kept, 2 * need)
+        elif status == kernels.MORE_METHODS:
+            solve.provide(need, room.solver.methods)
         elif status == kernels.NOT_FINITE:
             raise SimulationError(
                 f"the motion is no longer finite after t = {h * step:g} s; forces or masses are out of proportion"
             )
         if progress is not None:
             progress(step, steps)
+    if status == kernels.AT_REST:
+        kept = layout.ended(kept, step)
     _tell(scene, model, state, kept, room, h, size)
-    return History.of(scene, model, state, frames, kept, h, size)
+    still = h * (step - int(state.books.quiet[0])) if status == kernels.AT_REST else math.nan
+    return History.of(scene, model, state, frames, kept, h, size, still)
 
 
 def smallest(model: Model) -> float:
@@ -139,7 +166,9 @@ def _roomier(model: Model, state: State, room: Scratch, status: int, need: int) 
     return layout.room(model, pairs, contacts), layout.grown(state, contacts)
 
 
-def _found(model: Model, x: Array, q: Array, meet: Any, margin: float, room: Scratch) -> tuple[Scratch, int]:
+def _found(
+    model: Model, x: Array, q: Array, meet: Any, stops: Stops, margin: float, room: Scratch
+) -> tuple[Scratch, int]:
     """Detect in a given configuration, with as much room as it takes."""
     while True:
         place(x, q, model.geometry, room.world)
@@ -149,17 +178,18 @@ def _found(model: Model, x: Array, q: Array, meet: Any, margin: float, room: Scr
         if n > len(room.pairs):
             room = layout.room(model, 2 * n, len(room.found.gap))
             continue
-        n = collide(room.pairs, n, model.geometry, room.world, margin, room.found)
+        n = collide(room.pairs, n, model.geometry, room.world, margin, room.found, room.narrow)
+        n = taut(stops, x, q, margin, room.found, n)
         if n <= len(room.found.gap):
             return room, n
         room = layout.room(model, len(room.pairs), 2 * n)
 
 
-def _at_rest(scene: Scene, model: Model, state: State, room: Scratch, size: float, overlap: str) -> Scratch:
+def _apart(scene: Scene, model: Model, state: State, room: Scratch, size: float, overlap: str) -> Scratch:
     """Refuse or separate bodies that overlap at the start; return room that was enough."""
     start, fault = state.x.copy(), ""
     for _ in range(_ROUNDS):
-        room, n = _found(model, state.x, state.q, model.laws.meet, MARGIN * size, room)
+        room, n = _found(model, state.x, state.q, model.laws.meet, model.stops, MARGIN * size, room)
         gaps = room.found.gap[:n]
         if n == 0 or gaps.min() >= -OVERLAP * size:
             if fault:
@@ -168,9 +198,10 @@ def _at_rest(scene: Scene, model: Model, state: State, room: Scratch, size: floa
         if not fault:
             k = int(gaps.argmin())
             one, other = (scene.bodies[i].name for i in _pair(model, room, k))
+            what = "overlap" if room.found.a[k] < len(model.geometry.kind) else "pass the limit of their stop"
             deep = len({tuple(_pair(model, room, int(i))) for i in np.flatnonzero(gaps < -OVERLAP * size)})
             more = f" ({deep} pairs overlap)" if deep > 1 else ""
-            fault = f'bodies "{one}" and "{other}" overlap by {-gaps[k]:.3g} m at the start{more}'
+            fault = f'bodies "{one}" and "{other}" {what} by {-gaps[k]:.3g} m at the start{more}'
         if overlap == "refuse":
             raise StudyError(
                 f'{fault}; move them apart, or let overlap="separate" push them apart by the smallest displacement'
@@ -193,7 +224,7 @@ def _tell_of_separation(scene: Scene, fault: str, moved: Array) -> None:
 
 
 def _pair(model: Model, room: Scratch, k: int) -> tuple[int, int]:
-    return int(model.geometry.body[room.found.a[k]]), int(model.geometry.body[room.found.b[k]])
+    return int(model.stops.owner[room.found.a[k]]), int(model.stops.owner[room.found.b[k]])
 
 
 def _separate(model: Model, state: State, room: Scratch, n: int) -> None:
@@ -201,24 +232,14 @@ def _separate(model: Model, state: State, room: Scratch, n: int) -> None:
     motion, active = room.motion, room.active
     motion.x[:], motion.q[:] = state.x, state.q
     motion.before[:], motion.free[:], motion.w[:] = 0.0, 0.0, 0.0
-    owner, group = model.geometry.body, model.geometry.group
+    owner, group = model.stops.owner, model.stops.group
     count = kernels.activate(
         model.bodies, model.laws, owner, group, motion, room.found, n, 0.0, math.inf, active
     )
     active.bias[:count] = 0.0
     active.bias[:count, 0] = room.found.gap[active.row[:count]]
     active.mu[:count], active.r[:count] = 0.0, 0.0
-    solve_contacts(
-        active.a[:count],
-        active.b[:count],
-        active.G[:count],
-        active.bias[:count],
-        active.mu[:count],
-        motion.w,
-        active.r[:count],
-        1e-6,
-        room.solver,
-    )
+    solve.solve(kernels.problem_of(active, count), motion.w, active.r[:count], 1e-6, room.solver)
     for i in np.flatnonzero(model.bodies.number >= 0):
         shift = model.bodies.inverse[i] * motion.w[model.bodies.number[i]]
         state.x[i] += shift[:3]
@@ -230,7 +251,7 @@ def _tell(
 ) -> None:
     """Warn of what a person would want to know, each thing once."""
     steps, (share, body) = kept.steps, state.books.passed
-    failed = np.flatnonzero(steps.status != CONVERGED)
+    failed = np.flatnonzero(steps.status != solve.CONVERGED)
     if failed.size:
         worst = int(failed[steps.residual[failed].argmax()])
         one, other = (scene.bodies[i].name for i in steps.worst[worst])
@@ -254,10 +275,9 @@ def _tell(
     scale = History.energy_scale(model, kept, size)
     gain = float(state.books.work[:, 2].sum())
     if gain > 1e-6 * scale:
-        law = int(state.books.work[:, 2].argmax())
-        pair = f"{scene.laws[law].one} and {scene.laws[law].other}"
+        pair = scene.law_names()[int(state.books.work[:, 2].argmax())]
         warnings.warn(
-            f"contacts have created {gain:.3g} J, {gain / scale:.2g} of the initial energy, most of it between {pair}: "
+            f"contacts have created {gain:.3g} J, {gain / scale:.2g} of the initial energy, most of it in {pair}: "
             "Newton's restitution with friction can do that (see energy_gain, or ledger.gain); a smaller e gains less",
             TamisWarning,
             stacklevel=3,
@@ -265,24 +285,34 @@ def _tell(
 
 
 def _tell_of_lawless(scene: Scene, model: Model, kept: Record, room: Scratch, size: float) -> None:
-    """Say once which groups touch and have no law; some hundred recorded instants are looked at."""
-    if model.laws.meet.all():
-        return
-    said = set()
+    """Say which groups touch and have no law, and were not declared to be ignored.
+
+    Some hundred recorded instants are looked at, and for the groups that have not yet been seen to touch only.
+    """
+    unseen = layout.unlawful(scene, len(model.laws.meet))
+    none = model.stops._replace(axis=model.stops.axis[:0])
+    said: list[tuple[str, str, str, str]] = []
     instants = len(kept.track.x)
     for instant in np.unique(np.linspace(0, instants - 1, min(instants, _LOOKS)).astype(int)):
-        room, n = _found(
-            model, kept.track.x[instant], kept.track.q[instant], ~model.laws.meet, OVERLAP * size, room
+        if not unseen.any():
+            break
+        x, q = kept.track.x[instant], kept.track.q[instant]
+        room, n = _found(model, x, q, unseen, none, OVERLAP * size, room)
+        a, b = room.found.a[:n], room.found.b[:n]
+        for k in np.unique(model.geometry.group[np.column_stack([a, b])], axis=0, return_index=True)[1]:
+            i, j = int(model.geometry.group[a[k]]), int(model.geometry.group[b[k]])
+            if unseen[i, j]:
+                unseen[i, j] = unseen[j, i] = False
+                one, other = sorted((scene.groups[i], scene.groups[j]))
+                first, second = (scene.bodies[m].name for m in _pair(model, room, int(k)))
+                said.append((one, other, first, second))
+    if said:
+        one, other, first, second = said[0]
+        more = ", ".join(f"{one}-{other}" for one, other, *_ in said[1:])
+        warnings.warn(
+            f'bodies "{first}" and "{second}" touch, but there is no law between {one} and {other}'
+            f"{f' (nor for {more}, which touch too)' if more else ''}: they do not see each other; add "
+            f'Law("{one}", "{other}", ...) if they should, or Scene(..., ignore=[("{one}", "{other}")]) if not',
+            TamisWarning,
+            stacklevel=4,
         )
-        for k in range(n):
-            groups = (model.geometry.group[room.found.a[k]], model.geometry.group[room.found.b[k]])
-            one, other = sorted(scene.groups[g] for g in groups)
-            if (one, other) not in said:
-                said.add((one, other))
-                a, b = (scene.bodies[i].name for i in _pair(model, room, k))
-                warnings.warn(
-                    f'bodies "{a}" and "{b}" touch, but there is no law between {one} and {other}: they do not see '
-                    f'each other; add Law("{one}", "{other}", ...) if they should',
-                    TamisWarning,
-                    stacklevel=4,
-                )

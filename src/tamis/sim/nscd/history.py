@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tamis.errors import StudyError, nearest
+from tamis.files import save_arrays
 from tamis.replays import Replay
-from tamis.replays import Shape as Drawn
-from tamis.sim.common.shapes import Box, Capsule, Convex, Cylinder, HalfSpace, Ring, Sphere, hull_of
+from tamis.sim.common.rotations import hamilton, matrices, quaternion_of
 from tamis.sim.nscd.arrays import Model, Record, State
-from tamis.sim.nscd.layout import Frames, quaternion
-from tamis.sim.nscd.scene import Part, Scene, product
+from tamis.sim.nscd.drawing import drawn_scene
+from tamis.sim.nscd.layout import Frames
+from tamis.sim.nscd.scene import Scene
 from tamis.types import Array
 
 Indices = NDArray[np.int64]
@@ -26,6 +29,7 @@ class Contacts:
 
     instant: Indices  # (c,) index into the times
     bodies: tuple[tuple[str, str], ...]
+    law: Indices  # (c,) index into the laws of the ledger
     point: Array  # (c, 3) m
     impulse: Array  # (c, 3) N s over the step that ends at the instant, in space axes
     gap: Array  # (c,) m
@@ -94,6 +98,8 @@ class History:
     contacts: Contacts
     solver: Solver
     frames: Frames
+    h: float  # s, the time step
+    rest: float  # s, since when nothing moved faster than the limit of rest; nan if the run did not end by it
     digest: str  # hash of the final state
 
     def __repr__(self) -> str:
@@ -110,6 +116,7 @@ class History:
         kept: Record,
         h: float,
         size: float,
+        rest: float,
     ) -> History:
         """Gather a record of the kernels."""
         names = scene.names()
@@ -125,7 +132,7 @@ class History:
             q=kept.track.q,
             v=kept.track.v,
             ledger=Ledger(
-                laws=tuple(f"{law.one}-{law.other}" for law in scene.laws) or ("none",),
+                laws=scene.law_names() or ("none",),
                 kinetic=kept.track.energy[:, 0],
                 potential=kept.track.energy[:, 1],
                 impact=kept.track.work[:, :, 0],
@@ -137,18 +144,21 @@ class History:
             contacts=Contacts(
                 instant=kept.listed.instant[:used].copy(),
                 bodies=tuple((names[i], names[j]) for i, j in kept.listed.bodies[:used]),
+                law=kept.listed.law[:used].copy(),
                 point=kept.listed.point[:used],
                 impulse=kept.listed.impulse[:used],
                 gap=kept.listed.gap[:used],
             ),
             solver=Solver(
-                iterations=kept.steps.iterations,
+                iterations=kept.steps.report[:, :-1].sum(axis=1),
                 contacts=kept.steps.active,
                 residual=kept.steps.residual,
                 converged=kept.steps.status == 0,
                 worst=tuple((names[i], names[j]) if i >= 0 else ("", "") for i, j in kept.steps.worst),
             ),
             frames=frames,
+            h=h,
+            rest=rest,
             digest=digest,
         )
 
@@ -173,35 +183,67 @@ class History:
         speed: Array = self.v[:, i, :3] + np.einsum("tij,tj->ti", self.rotations(i), spin)
         return speed
 
+    def poses(self, i: int) -> tuple[Array, Array]:
+        """Return (t, 3), (t, 4): where the frame of a body was, and the quaternion of its axes."""
+        at = self.x[:, i] + np.einsum("tij,j->ti", self.rotations(i), self._own(i, (0.0, 0.0, 0.0)))
+        turn = np.column_stack(hamilton(self.q[:, i].T, quaternion_of(self.frames.axes[i].T)))
+        return at, turn / np.linalg.norm(turn, axis=1)[:, None]
+
     def replay(self) -> Replay:
-        """Return every shape at every recorded instant, with the speed of its body."""
-        shapes, poses, speeds = [], [], []
-        for i, body in enumerate(self.scene.bodies):
-            away = quaternion(self.frames.axes[i].T)
-            speed = np.linalg.norm(self.v[:, i, :3], axis=1)
-            for part in body.parts:
-                at = self.x[:, i] + np.einsum("tij,j->ti", self.rotations(i), self._own(i, part.centre))
-                turn = np.array([product(q, product(away, part.turn)) for q in self.q[:, i]])
-                turn /= np.linalg.norm(turn, axis=1)[:, None]
-                shapes.append(_drawn(part))
-                poses.append(np.hstack([at, turn]))
-                speeds.append(speed)
-        return Replay(
-            tuple(shapes),
-            self.times,
-            np.stack(poses, axis=1).astype(np.float32),
-            {"speed [m/s]": np.stack(speeds, axis=1)},
-        )
+        """Return every shape and every stop at every recorded instant, with the speed of its body."""
+        poses = [self.poses(i) for i in range(len(self.scene.bodies))]
+        shapes, places, owners = drawn_scene(self.scene, poses)
+        speed = np.linalg.norm(self.v[:, :, :3], axis=2)
+        return Replay(shapes, self.times, places, {"speed [m/s]": speed[:, owners]})
+
+    def arrays(self) -> dict[str, Any]:
+        """Return the run as plain arrays: poses and velocities of all bodies, contact forces, the ledger, the solver.
+
+        ``position`` and ``orientation`` are those of the bodies' frames, ``velocity`` that of their centres of mass and
+        ``spin`` their angular velocity, all in space axes. Contacts are listed if the run recorded them: the force
+        is the impulse over the step that ends at the instant, on the second body of the two.
+        """
+        names = self.scene.names()
+        number = {name: i for i, name in enumerate(names)}
+        poses = [self.poses(i) for i in range(len(names))]
+        spin = [np.einsum("tij,tj->ti", self.rotations(i), self.v[:, i, 3:]) for i in range(len(names))]
+        touch, books = self.contacts, self.ledger
+        pairs = [(number[one], number[other]) for one, other in touch.bodies]
+        return {
+            "bodies": np.array(names),
+            "times": self.times,
+            "position": np.stack([at for at, _ in poses], axis=1),
+            "orientation": np.stack([turn for _, turn in poses], axis=1),
+            "velocity": self.v[:, :, :3],
+            "spin": np.stack(spin, axis=1),
+            "rest": np.array(self.rest),
+            "contact_instant": touch.instant,
+            "contact_bodies": np.array(pairs, dtype=np.int64).reshape(-1, 2),
+            "contact_law": touch.law,
+            "contact_point": touch.point,
+            "contact_force": touch.impulse / self.h,
+            "contact_gap": touch.gap,
+            "laws": np.array(books.laws),
+            "kinetic": books.kinetic,
+            "potential": books.potential,
+            "impact": books.impact,
+            "friction": books.friction,
+            "gain": books.gain,
+            "driver": books.driver,
+            "step_contacts": self.solver.contacts,
+            "step_iterations": self.solver.iterations,
+            "step_residual": self.solver.residual,
+        }
+
+    def save(self, path: str | Path) -> None:
+        """Write the run to a file that ``numpy.load`` reads, as `arrays` names it."""
+        if Path(path).suffix != ".npz":
+            raise StudyError(f'a run is saved to a file that ends in .npz, found "{path}"')
+        save_arrays(Path(path), self.arrays())
 
     def rotations(self, i: int) -> Array:
         """Return (t, 3, 3): the principal axes of a body as columns."""
-        w, x, y, z = self.q[:, i].T
-        rows = [
-            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-        ]
-        return np.moveaxis(np.array(rows), -1, 0)
+        return matrices(self.q[:, i])
 
     def _own(self, i: int, point: tuple[float, float, float]) -> Array:
         at: Array = self.frames.axes[i].T @ (np.asarray(point, dtype=np.float64) - self.frames.centre[i])
@@ -212,23 +254,3 @@ class History:
         if body not in names:
             raise StudyError(f'no body "{body}" in this history{nearest(body, names)}')
         return names.index(body)
-
-
-def _drawn(part: Part) -> Drawn:
-    match part.shape:
-        case Sphere(radius):
-            return Drawn("sphere", (radius,), part.group)
-        case Box(sides):
-            return Drawn("box", sides, part.group)
-        case Cylinder(radius, length):
-            return Drawn("cylinder", (radius, length), part.group)
-        case Capsule(radius, length):
-            return Drawn("capsule", (radius, length), part.group)
-        case HalfSpace():
-            return Drawn("halfspace", (), part.group)
-        case Ring(radius):
-            return Drawn("ring", (radius,), part.group)
-        case Convex():
-            hull = hull_of(part.shape)
-            assert hull is not None
-            return Drawn("convex", (), part.group, hull.vertices, hull.loops)

@@ -56,8 +56,9 @@ from tamis.jit import inner, kernel
 from tamis.sim.common.broad import find_pairs
 from tamis.sim.common.collide import collide
 from tamis.sim.common.geometry import Manifolds, place
-from tamis.sim.common.quaternions import matrix, spun, turned
-from tamis.sim.contact.solve import solve_contacts
+from tamis.sim.common.rotations import matrix, spun, turned
+from tamis.sim.contact.problem import Contacts
+from tamis.sim.contact.solve import ERROR, NEEDS_DIRECT, STRATEGY, WORST
 from tamis.sim.nscd.arrays import (
     Active,
     Bodies,
@@ -75,8 +76,9 @@ from tamis.sim.nscd.arrays import (
     State,
     Track,
 )
+from tamis.sim.nscd.stops import taut
 
-DONE, MORE_PAIRS, MORE_CONTACTS, MORE_RECORDS, NOT_FINITE = range(5)
+DONE, MORE_PAIRS, MORE_CONTACTS, MORE_RECORDS, MORE_METHODS, NOT_FINITE, AT_REST = range(7)
 GAMMA = 0.5
 
 
@@ -183,7 +185,7 @@ def activate(
         law = laws.number[group[found.a[k]], group[found.b[k]]]
         active.row[count], active.law[count], active.mu[count] = k, law, laws.mu[law]
         active.bodies[count, 0], active.bodies[count, 1] = a, b
-        active.a[count], active.b[count] = bodies.number[a], bodies.number[b]
+        active.row_a[count], active.row_b[count] = bodies.number[a], bodies.number[b]
         for row in range(3):
             apart, bias = 0.0, 0.0
             for j in range(6):
@@ -200,6 +202,14 @@ def activate(
         active.bias[count, 0] += laws.e[law] * approach
         count += 1
     return count
+
+
+@inner
+def problem_of(active: Active, count: int) -> Contacts:
+    """Return the first contacts as the solver takes them."""
+    return Contacts(
+        active.row_a[:count], active.row_b[:count], active.G[:count], active.bias[:count], active.mu[:count]
+    )
 
 
 @inner
@@ -251,7 +261,7 @@ def join(active: Active, count: int, root: Ints) -> None:
     for i in range(len(root)):
         root[i] = i
     for i in range(count):
-        a, b = active.a[i], active.b[i]
+        a, b = active.row_a[i], active.row_b[i]
         if a < 0 or b < 0:
             continue
         while root[a] != a:
@@ -281,7 +291,7 @@ def book(
     for i in range(len(islands.root)):
         islands.work[i] = islands.late[i] = islands.gained[i] = 0.0
     for i in range(count):
-        island = islands.root[max(active.a[i], active.b[i])]
+        island = islands.root[max(active.row_a[i], active.row_b[i])]
         for row in range(3):
             before, free, after = 0.0, 0.0, 0.0  # relative velocities, of bodies that respond
             for side in range(2):
@@ -306,13 +316,13 @@ def book(
         if total - theta * slope > 0.0 and slope < 0.0:
             islands.beta[i] = min(theta, max(0.0, total / slope))
     for i in range(count):
-        island = islands.root[max(active.a[i], active.b[i])]
+        island = islands.root[max(active.row_a[i], active.row_b[i])]
         for row in range(3):
             work[i, row] -= islands.beta[island] * late[i, row]
             books.work[active.law[i], 0 if row == 0 else 1] += work[i, row]
         islands.gained[island] += max(0.0, work[i, 0] + work[i, 1] + work[i, 2])
     for i in range(count):
-        island = islands.root[max(active.a[i], active.b[i])]
+        island = islands.root[max(active.row_a[i], active.row_b[i])]
         net = islands.work[island] - islands.beta[island] * islands.late[island]
         own = work[i, 0] + work[i, 1] + work[i, 2]
         if net > 0.0 and own > 0.0:
@@ -357,6 +367,17 @@ def move(
     return finite
 
 
+@inner
+def fastest(bodies: Bodies, v: Floats) -> float:
+    """Return a bound of the speed of the fastest point of any body: its velocity, and its spin times its extent."""
+    most = 0.0
+    for i in range(len(v)):
+        spin = math.sqrt(v[i, 3] ** 2 + v[i, 4] ** 2 + v[i, 5] ** 2)
+        speed = math.sqrt(v[i, 0] ** 2 + v[i, 1] ** 2 + v[i, 2] ** 2)
+        most = max(most, speed + bodies.extent[i] * spin)
+    return most
+
+
 @kernel
 def keep(bodies: Bodies, state: State, instant: int, track: Track) -> None:
     """Write one instant into the record: places, velocities, energies and sums."""
@@ -385,7 +406,7 @@ def enlist(instant: int, found: Manifolds, active: Active, kept: Impulses, liste
     """Append the contacts of an instant to the list."""
     for i in range(kept.held[0]):
         k, at = active.row[i], listed.used[0]
-        listed.instant[at], listed.gap[at] = instant, found.gap[k]
+        listed.instant[at], listed.gap[at], listed.law[at] = instant, found.gap[k], active.law[i]
         for j in range(2):
             listed.bodies[at, j] = active.bodies[i, j]
         for j in range(3):
@@ -405,11 +426,16 @@ def advance(
     tol: float,
     margin: float,
     touch: float,
+    rest: float,
+    quiet: int,
     first: int,
     last: int,
 ) -> tuple[int, int, int]:
-    """Take the steps ``first`` to ``last - 1``; return a status, the next step, and how much room it asks for."""
-    geometry, bodies, laws = model.geometry, model.bodies, model.laws
+    """Take the steps ``first`` to ``last - 1``; return a status, the next step, and how much room it asks for.
+
+    It ends earlier if in ``quiet`` steps in a row nothing has moved faster than ``rest``.
+    """
+    geometry, bodies, laws, stops = model.geometry, model.bodies, model.laws, model.stops
     motion, found, active = room.motion, room.found, room.active
     track, steps, listed = record.track, record.steps, record.listed
     for step in range(first, last):
@@ -418,37 +444,37 @@ def advance(
         n_pairs = find_pairs(geometry, room.world, laws.meet, bodies.responds, margin, room.pairs, room.sweep)
         if n_pairs > len(room.pairs):
             return MORE_PAIRS, step, n_pairs
-        n = collide(room.pairs, n_pairs, geometry, room.world, margin, found)
+        n = collide(room.pairs, n_pairs, geometry, room.world, margin, found, room.narrow)
+        n = taut(stops, motion.x, motion.q, margin, found, n)
         if n > len(found.gap):
             return MORE_CONTACTS, step, n
-        recorded = (step + 1) % track.every[0] == 0 or step + 1 == len(steps.status)
-        if len(listed.gap) > 0 and recorded and listed.used[0] + n > len(listed.gap):
+        if len(listed.gap) > 0 and listed.used[0] + n > len(listed.gap):
             return MORE_RECORDS, step, listed.used[0] + n
         free_velocities(bodies, state.q, state.v, h, step, motion)
-        count = activate(bodies, laws, geometry.body, geometry.group, motion, found, n, h, touch, active)
-        recall(state.impulses, found, active, count, len(geometry.kind))
+        count = activate(bodies, laws, stops.owner, stops.group, motion, found, n, h, touch, active)
+        recall(state.impulses, found, active, count, len(stops.owner))
         if count > 0:
-            status, iterations, residual, worst = solve_contacts(
-                active.a[:count],
-                active.b[:count],
-                active.G[:count],
-                active.bias[:count],
-                active.mu[:count],
-                motion.w,
-                active.r[:count],
-                tol,
-                room.solver,
-            )
-            steps.iterations[step], steps.status[step], steps.residual[step] = iterations, status, residual
+            status = room.solve(problem_of(active, count), motion.w, active.r[:count], tol, room.solver)
+            if status >= NEEDS_DIRECT:
+                return MORE_METHODS, step, status
+            report, worst = room.solver.report, room.solver.report[WORST]
+            steps.status[step], steps.residual[step] = status, room.solver.reached[ERROR]
+            for k in range(STRATEGY + 1):
+                steps.report[step, k] = report[k]
             steps.worst[step, 0], steps.worst[step, 1] = active.bodies[worst, 0], active.bodies[worst, 1]
         steps.active[step] = count
         book(bodies, motion, active, count, theta, room.islands, state.books)
         remember(state.impulses, found, active, count)
         if not move(bodies, state.x, state.q, state.v, h, theta, motion, room.islands, state.books):
             return NOT_FINITE, step, 0
-        if recorded:
+        calm = state.books.quiet
+        calm[0] = calm[0] + 1 if rest > 0.0 and fastest(bodies, state.v) <= rest else 0
+        ended = calm[0] >= quiet or step + 1 == len(steps.status)
+        if ended or (step + 1) % track.every[0] == 0:
             instant = -(-(step + 1) // track.every[0])
             keep(bodies, state, instant, track)
             if len(listed.gap) > 0:
                 enlist(instant, found, active, state.impulses, listed)
+        if calm[0] >= quiet:
+            return AT_REST, step + 1, 0
     return DONE, last, 0

@@ -8,8 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tamis.sim.common import broad
-from tamis.sim.common.geometry import manifolds, world
+from tamis.sim.common.collide import narrow
+from tamis.sim.common.geometry import Geometry, manifolds, world
+from tamis.sim.common.rotations import hamilton, quaternion_of, rotation
 from tamis.sim.common.shapes import (
+    Bore,
     Box,
     Capsule,
     Contactor,
@@ -38,9 +41,10 @@ from tamis.sim.nscd.arrays import (
     Scratch,
     State,
     Steps,
+    Stops,
     Track,
 )
-from tamis.sim.nscd.scene import Scene, product, rotation
+from tamis.sim.nscd.scene import Scene
 from tamis.types import Array
 
 
@@ -67,7 +71,7 @@ def lay_out(scene: Scene, h: float, steps: int) -> tuple[Model, State, Frames]:
         mass[i] = [own, own, own, *moments]
         frames.centre[i], frames.axes[i] = centre, axes
         x[i] = np.asarray(body.position) + R @ centre
-        q[i] = product(body.orientation, quaternion(axes))
+        q[i] = hamilton(body.orientation, quaternion_of(axes))
         v[i] = [*body.velocity, *((R @ axes).T @ np.asarray(body.spin))]
         force[i] = [*body.force, *body.torque]
         if body.responds:
@@ -75,21 +79,22 @@ def lay_out(scene: Scene, h: float, steps: int) -> tuple[Model, State, Frames]:
         if body.motion is not None:
             driven.append(body.motion.at(h * np.arange(steps + 1, dtype=np.float64)))
             v[i] = driven[-1][0]
-        away = quaternion(axes.T)
+        away = quaternion_of(axes.T)
         for part in body.parts:
             at = axes.T @ (np.asarray(part.centre) - centre)
-            turn = product(away, part.turn)
+            turn = hamilton(away, part.turn)
             contactors.append(
                 Contactor(part.shape, i, scene.groups.index(part.group), (at[0], at[1], at[2]), turn)
             )
     q /= np.linalg.norm(q, axis=1)[:, None]
     responds = np.array([body.responds for body in scene.bodies])
     moves = responds | np.array([body.motion is not None for body in scene.bodies])
-    meet, law = _laws(scene)
+    meet, law, mu, e = _laws(scene)
     thickness = {shape: half_thickness(shape) for shape in dict.fromkeys(c.shape for c in contactors)}
     root = np.sqrt(mass)
+    geometry = geometry_of(contactors)
     model = Model(
-        geometry_of(contactors),
+        geometry,
         Bodies(
             mass=mass,
             root=root,
@@ -101,26 +106,74 @@ def lay_out(scene: Scene, h: float, steps: int) -> tuple[Model, State, Frames]:
             motion=np.where(moves & ~responds, np.cumsum(moves & ~responds) - 1, -1),
             driven=np.array(driven) if driven else np.zeros((0, 1, 6)),
             stride=_strides(contactors, thickness, meet, moves),
+            extent=_extents(contactors, len(x)),
             arm=_arms(contactors, thickness, meet, len(x)),
         ),
-        Laws(
-            meet=meet,
-            number=law,
-            mu=np.array([law.mu for law in scene.laws] or [0.0]),
-            e=np.array([law.e for law in scene.laws] or [0.0]),
-        ),
+        Laws(meet=meet, number=law, mu=mu, e=e),
+        _stops(scene, frames, geometry),
     )
     return model, start(x, q, v, len(model.laws.mu)), frames
 
 
-def _laws(scene: Scene) -> tuple[Any, Any]:
-    k = len(scene.groups)
-    meet, number = np.zeros((k, k), dtype=bool), np.zeros((k, k), dtype=np.int64)
+def _laws(scene: Scene) -> tuple[Any, Any, Array, Array]:
+    """Return which groups meet, the numbers of their laws, mu and e; each kind of stop is a group more, and a law.
+
+    Its anchors have no shape to be found by: no two groups of stops meet, and only their law is read.
+    """
+    kinds = scene.stop_kinds()
+    k, laws = len(scene.groups), len(scene.laws)
+    meet = np.zeros((k + len(kinds), k + len(kinds)), dtype=bool)
+    number = np.zeros(meet.shape, dtype=np.int64)
     for i, law in enumerate(scene.laws):
         one, other = scene.groups.index(law.one), scene.groups.index(law.other)
         meet[one, other] = meet[other, one] = True
         number[one, other] = number[other, one] = i
-    return meet, number
+    for i in range(len(kinds)):
+        number[k + i, k + i] = laws + i
+    mu = [law.mu for law in scene.laws] + [mu for _, _, mu in kinds]
+    e = [law.e for law in scene.laws] + [e for _, e, _ in kinds]
+    return meet, number, np.array(mu or [0.0]), np.array(e or [0.0])
+
+
+def unlawful(scene: Scene, groups: int) -> Any:
+    """Return (groups, groups) which pairs of groups have neither a law nor leave to touch without one."""
+    pairs = np.zeros((groups, groups), dtype=bool)
+    pairs[: len(scene.groups), : len(scene.groups)] = True
+    for one, other in (*((law.one, law.other) for law in scene.laws), *scene.ignore):
+        i, j = scene.groups.index(one), scene.groups.index(other)
+        pairs[i, j] = pairs[j, i] = False
+    return pairs
+
+
+def _stops(scene: Scene, frames: Frames, geometry: Geometry) -> Stops:
+    kinds, count = scene.stop_kinds(), len(scene.stops)
+    number = {name: i for i, name in enumerate(scene.names())}
+    point, axis, limits = np.zeros((count, 2, 3)), np.zeros((count, 3)), np.zeros((count, 2))
+    owner, group = [geometry.body], [geometry.group]
+    for k, stop in enumerate(scene.stops):
+        ends = [number[stop.one], number[stop.other]]
+        for side, at in enumerate((stop.at_one, stop.at_other)):
+            i = ends[side]
+            point[k, side] = frames.axes[i].T @ (np.asarray(at) - frames.centre[i])
+        if stop.axis is not None:
+            axis[k] = frames.axes[ends[0]].T @ np.asarray(stop.axis) / np.linalg.norm(stop.axis)
+        limits[k] = [
+            -math.inf if stop.shortest is None else stop.shortest,
+            math.inf if stop.longest is None else stop.longest,
+        ]
+        owner.append(np.array(ends))
+        group.append(np.full(2, len(scene.groups) + kinds.index((stop.name, stop.e, stop.mu))))
+    return Stops(point, axis, limits, np.concatenate(owner), np.concatenate(group))
+
+
+def _extents(contactors: list[Contactor], n: int) -> Array:
+    """Return how far each body reaches from its centre of mass; half-spaces do not count."""
+    extent = np.zeros(n)
+    for contactor in contactors:
+        if not isinstance(contactor.shape, HalfSpace):
+            reach = float(np.linalg.norm(contactor.centre)) + reach_of(contactor.shape)
+            extent[contactor.body] = max(extent[contactor.body], reach)
+    return extent
 
 
 def _strides(contactors: list[Contactor], thickness: dict[Shape, float], meet: Any, moves: Any) -> Array:
@@ -169,7 +222,7 @@ def _arms(contactors: list[Contactor], thickness: dict[Shape, float], meet: Any,
 
 
 def half_thickness(shape: Shape) -> float:
-    """Return half the least width of a shape: nothing for a rim, infinite for a half-space."""
+    """Return half the least width of a shape: nothing for the rim or wall of a hole, infinite for a half-space."""
     match shape:
         case Sphere(radius) | Capsule(radius, _):
             return radius
@@ -180,7 +233,7 @@ def half_thickness(shape: Shape) -> float:
             assert hull is not None
             heights = hull.vertices @ hull.normals.T
             return 0.5 * float((heights.max(axis=0) - heights.min(axis=0)).min())
-        case Ring():
+        case Ring() | Bore():
             return 0.0
         case HalfSpace():
             return math.inf
@@ -193,13 +246,14 @@ def start(x: Array, q: Array, v: Array, laws: int) -> State:
         q,
         v,
         Impulses(_ints(1), _ints(0), _ints(0), _ints(0), np.zeros((0, 3))),
-        Books(np.zeros((laws, 3)), np.zeros(2), np.zeros(2)),
+        Books(np.zeros((laws, 3)), np.zeros(2), _ints(1), np.zeros(2)),
     )
 
 
 def room(model: Model, pairs: int, contacts: int) -> Scratch:
     """Make room for the steps: so many pairs, so many contacts."""
     n, responding = len(model.bodies.mass), int((model.bodies.number >= 0).sum())
+    solver, at, found = solve.workspace(responding, contacts), world(model.geometry), manifolds(contacts)
     return Scratch(
         motion=Motion(
             x=np.zeros((n, 3)),
@@ -209,16 +263,17 @@ def room(model: Model, pairs: int, contacts: int) -> Scratch:
             w=np.zeros((responding, 6)),
         ),
         islands=Islands(_ints(responding), *(np.zeros(responding) for _ in range(4))),
-        world=world(model.geometry),
+        world=at,
         sweep=broad.sweep(len(model.geometry.kind)),
         pairs=_ints(pairs, 2),
-        found=manifolds(contacts),
+        found=found,
+        narrow=narrow(model.geometry, at, found),
         active=Active(
             row=_ints(contacts),
             bodies=_ints(contacts, 2),
             law=_ints(contacts),
-            a=_ints(contacts),
-            b=_ints(contacts),
+            row_a=_ints(contacts),
+            row_b=_ints(contacts),
             G=np.zeros((contacts, 3, 12)),
             bias=np.zeros((contacts, 3)),
             mu=np.zeros(contacts),
@@ -226,7 +281,8 @@ def room(model: Model, pairs: int, contacts: int) -> Scratch:
             apart=np.zeros((contacts, 3)),
             r=np.zeros((contacts, 3)),
         ),
-        solver=solve.workspace(responding, contacts),
+        solver=solver,
+        solve=solve.address(solver),
     )
 
 
@@ -249,15 +305,33 @@ def record(model: Model, steps: int, every: int, contacts: int) -> Record:
             work=np.zeros((instants, laws, 3)),
             driver=np.zeros((instants, 2)),
         ),
-        Steps(_ints(steps), _ints(steps), _ints(steps), np.zeros(steps), np.full((steps, 2), -1)),
+        Steps(
+            _ints(steps, solve.STRATEGY + 1),
+            _ints(steps),
+            _ints(steps),
+            np.zeros(steps),
+            np.full((steps, 2), -1),
+        ),
         Listed(
             used=_ints(1),
             instant=_ints(contacts),
             bodies=_ints(contacts, 2),
+            law=_ints(contacts),
             point=np.zeros((contacts, 3)),
             impulse=np.zeros((contacts, 3)),
             gap=np.zeros(contacts),
         ),
+    )
+
+
+def ended(record: Record, steps: int) -> Record:
+    """Return the record of a run that ended after so many steps."""
+    instants = -(-steps // int(record.track.every[0])) + 1
+    every, *arrays = record.track
+    return Record(
+        Track(every, *(array[:instants] for array in arrays)),
+        Steps._make(array[:steps] for array in record.steps),
+        record.listed,
     )
 
 
@@ -275,20 +349,3 @@ def _longer(array: Any, rows: int) -> Any:
     more = np.zeros((rows, *array.shape[1:]), dtype=array.dtype)
     more[: len(array)] = array
     return more
-
-
-def quaternion(R: Array) -> tuple[float, float, float, float]:
-    """Return the unit quaternion of a rotation matrix (Shepperd's choice of the largest component)."""
-    trace = R[0, 0] + R[1, 1] + R[2, 2]
-    four = np.array([trace, 2 * R[0, 0] - trace, 2 * R[1, 1] - trace, 2 * R[2, 2] - trace])
-    k = int(four.argmax())
-    s = math.sqrt(1.0 + four[k])
-    w, x, y, z = R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1], 0.0
-    xy, xz, yz = R[0, 1] + R[1, 0], R[0, 2] + R[2, 0], R[1, 2] + R[2, 1]
-    w, x, y, z = (
-        (s * s, w, x, y),
-        (w, s * s, xy, xz),
-        (x, xy, s * s, yz),
-        (y, xz, yz, s * s),
-    )[k]
-    return (0.5 * w / s, 0.5 * x / s, 0.5 * y / s, 0.5 * z / s)

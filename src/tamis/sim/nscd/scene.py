@@ -18,12 +18,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from tamis.errors import StudyError, nearest
-from tamis.sim.common.shapes import HalfSpace, Ring, Shape, hull_of, mass_of
+from tamis.sim.common.rotations import hamilton, rotation
+from tamis.sim.common.shapes import Bore, HalfSpace, Mass, Ring, Shape, hull_of, mass_of
+from tamis.sim.common.unions import OVERLAPPING, Placed, may_overlap, union_mass
 from tamis.types import Array
 
 Triple = tuple[float, float, float]
@@ -71,6 +74,14 @@ def _listed(where: str, what: str, values: Any, kind: type) -> tuple[Any, ...]:
         if not isinstance(entry, kind) or entries == (values,):
             raise StudyError(f"{where}: {what} must be a list of {kind.__name__}(...), found {entry!r}")
     return entries
+
+
+def _pair_of_groups(entry: Any) -> tuple[str, str]:
+    if isinstance(entry, str) or not isinstance(entry, Sequence) or len(entry) != 2:
+        raise StudyError(
+            f'scene: ignore must be a list of pairs of groups, such as ("a", "b"), found {entry!r}'
+        )
+    return (entry[0], entry[1])
 
 
 @dataclass(frozen=True)
@@ -131,15 +142,17 @@ class Motion:
 class Body:
     """A rigid body. Give ``mass`` or ``density``, or make it ``fixed`` or move it by a prescribed ``motion``.
 
-    ``inertia`` (3, 3) is about the centre of mass in the body's axes and replaces that of the shapes; ``force`` and
-    ``torque`` are constant, in space axes, and act at the centre of mass besides gravity; ``velocity`` is that of the
-    centre of mass, ``spin`` the angular velocity, both in space axes.
+    ``centre`` is the centre of mass in the body's frame and ``inertia`` (3, 3) that about it, in the body's axes. They
+    replace those of the shapes, which fill the body evenly, what overlaps counted once; a centre wants an inertia.
+    ``force`` and ``torque`` are constant, in space axes, and act at the centre of mass besides gravity; ``velocity`` is
+    that of the centre of mass, ``spin`` the angular velocity, both in space axes.
     """
 
     name: str
     parts: Sequence[Part]
     mass: float | None = None
     density: float | None = None
+    centre: Triple | None = None
     inertia: Any = None
     position: Triple = _ORIGIN
     orientation: Quaternion = _UPRIGHT
@@ -165,6 +178,12 @@ class Body:
             raise StudyError(f'body "{self.name}" is fixed and yet has {what}; leave out one of the two')
         if self.motion is not None and any((*self.velocity, *self.spin)):
             raise StudyError(f'body "{self.name}" has a motion and yet a velocity; leave out one of the two')
+        if self.centre is not None:
+            object.__setattr__(self, "centre", _numbers(where, "centre", self.centre, 3))
+            if self.inertia is None:
+                raise StudyError(
+                    f"{where}: a centre of mass that is not that of its shapes needs the inertia about it; give both"
+                )
         if self.responds:
             self._check_mass()
 
@@ -183,7 +202,7 @@ class Body:
                 raise StudyError(
                     f'body "{self.name}" holds a half-space, which has no mass; make it fixed=True'
                 )
-        solid = any(not isinstance(part.shape, Ring) for part in self.parts)
+        solid = any(not isinstance(part.shape, Ring | Bore) for part in self.parts)
         if not solid and (self.mass is None or self.inertia is None):
             raise StudyError(f'body "{self.name}" has no shape with a volume; give its mass and its inertia')
 
@@ -194,25 +213,15 @@ class Body:
 
     def inertial(self) -> tuple[float, Array, Array, Array]:
         """Return mass, centre of mass, principal moments and the principal axes (columns), in the body's frame."""
-        volumes, centres, inertias = [], [], []
-        for part in self.parts:
-            own = mass_of(part.shape)
-            if own.volume > 0.0:
-                R = rotation(part.turn)
-                volumes.append(own.volume)
-                centres.append(np.asarray(part.centre) + R @ own.centre)
-                inertias.append(R @ own.inertia @ R.T)
-        volume = sum(volumes)
-        if volume == 0.0:
+        shapes = _even(tuple((part.shape, part.centre, part.turn) for part in self.parts))
+        if shapes.volume == 0.0:
             mass, centre, tensor = self.mass or 0.0, np.zeros(3), np.eye(3)
         else:
-            centre = np.einsum("i,ij->j", volumes, centres) / volume
-            tensor = np.zeros((3, 3))
-            for own_volume, at, inertia in zip(volumes, centres, inertias, strict=True):
-                arm = at - centre
-                tensor += inertia + own_volume * (arm @ arm * np.eye(3) - np.outer(arm, arm))
-            density = self.density if self.mass is None else self.mass / volume
-            mass, tensor = volume * (density or 1.0), tensor * (density or 1.0)
+            density = self.density if self.mass is None else self.mass / shapes.volume
+            mass, centre = shapes.volume * (density or 1.0), shapes.centre
+            tensor = shapes.inertia * (density or 1.0)
+        if self.centre is not None:
+            centre = np.asarray(self.centre)
         if self.inertia is not None:
             tensor = np.asarray(self.inertia, dtype=np.float64)
             if tensor.shape != (3, 3) or not np.isfinite(tensor).all() or not np.allclose(tensor, tensor.T):
@@ -245,12 +254,67 @@ class Law:
 
 
 @dataclass(frozen=True)
+class AxialStop:
+    """A slack link between a point of one body and a point of another: no force until its play is used up.
+
+    Its length is the distance of the two points (a cable, a sling), or, with an ``axis`` given in the frame of the
+    first body, how far the second point lies along that axis from the first (a bar that slides in another). The
+    length may not exceed ``longest`` nor fall below ``shortest``; at the limit the link pulls or pushes, with
+    restitution ``e`` and, across an axis, with friction ``mu``, and it cannot slip off. ``name`` is what the ledger
+    calls it, with all others of that name.
+    """
+
+    one: str
+    other: str
+    at_one: Triple = _ORIGIN
+    at_other: Triple = _ORIGIN
+    longest: float | None = None
+    shortest: float | None = None
+    axis: Triple | None = None
+    e: float = 0.0
+    mu: float = 0.0
+    name: str = "stop"
+
+    def __post_init__(self) -> None:
+        where = f'stop "{self.name}" of {self.one} and {self.other}'
+        for what in ("at_one", "at_other", "axis"):
+            if what != "axis" or self.axis is not None:
+                object.__setattr__(self, what, _numbers(where, what, getattr(self, what), 3))
+        if self.axis is not None and not any(self.axis):
+            raise StudyError(f"{where}: the axis is a direction other than zero; leave it out for a cable")
+        if not 0.0 <= _number(where, "e", self.e) <= 1.0:
+            raise StudyError(f"{where}: e must lie between 0 and 1, found {self.e}")
+        if not 0.0 <= _number(where, "mu", self.mu) < math.inf or (self.mu and self.axis is None):
+            only = "; only a stop with an axis has a plane to rub on" if self.axis is None else ""
+            raise StudyError(f"{where}: mu must be zero or positive and finite, found {self.mu}{only}")
+        limits = [what for what in ("shortest", "longest") if getattr(self, what) is not None]
+        if not limits:
+            raise StudyError(f"{where}: give longest, the length at which it is taut, or shortest, or both")
+        for what in limits:
+            value = _number(where, what, getattr(self, what))
+            if not math.isfinite(value) or (self.axis is None and value <= 0.0):
+                sign = "" if self.axis is not None else " and, without an axis, positive"
+                raise StudyError(f"{where}: {what} must be finite{sign}, found {value}")
+        if self.shortest is not None and self.longest is not None and not self.shortest < self.longest:
+            raise StudyError(
+                f"{where}: shortest must lie below longest, found {self.shortest} and {self.longest} m"
+            )
+        if self.one == self.other:
+            raise StudyError(f"{where}: it joins two bodies, found one")
+
+
+@dataclass(frozen=True)
 class Scene:
-    """Bodies, laws between their groups, and gravity (m/s2)."""
+    """Bodies, laws between their groups, gravity (m/s2), and stops between bodies.
+
+    ``ignore`` lists pairs of groups that may touch and overlap without a law; of others that do, a run warns.
+    """
 
     bodies: Sequence[Body]
     laws: Sequence[Law] = ()
     gravity: Triple = (0.0, 0.0, -9.81)
+    stops: Sequence[AxialStop] = ()
+    ignore: Sequence[tuple[str, str]] = ()
     groups: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -271,16 +335,34 @@ class Scene:
         object.__setattr__(self, "groups", groups)
         seen = set()
         for law in self.laws:
-            for group in (law.one, law.other):
-                if group not in groups:
-                    raise StudyError(
-                        f'a law names the group "{group}", which no body has{nearest(group, groups)}'
-                    )
+            self._check_groups("a law", (law.one, law.other))
             pair = frozenset((law.one, law.other))
             if pair in seen:
                 raise StudyError(f"two laws for {law.one} and {law.other}; keep one")
             seen.add(pair)
             self._check_rings(law)
+        object.__setattr__(self, "ignore", tuple(_pair_of_groups(entry) for entry in self.ignore))
+        for one, other in self.ignore:
+            self._check_groups("ignore", (one, other))
+            if frozenset((one, other)) in seen:
+                raise StudyError(f"{one} and {other} have a law and are to be ignored; keep one of the two")
+        object.__setattr__(self, "stops", _listed("scene", "stops", self.stops, AxialStop))
+        known = dict(zip(names, bodies, strict=True))
+        for stop in self.stops:
+            for name in (stop.one, stop.other):
+                if name not in known:
+                    raise StudyError(
+                        f'a stop "{stop.name}" names the body "{name}", which is not there{nearest(name, names)}'
+                    )
+            if not (known[stop.one].responds or known[stop.other].responds):
+                raise StudyError(f'stop "{stop.name}": neither {stop.one} nor {stop.other} can move')
+
+    def _check_groups(self, what: str, pair: tuple[str, str]) -> None:
+        for group in pair:
+            if group not in self.groups:
+                raise StudyError(
+                    f'{what} names the group "{group}", which no body has{nearest(group, self.groups)}'
+                )
 
     def _check_rings(self, law: Law) -> None:
         """Refuse a law by which a ring would hold something that it does not feel."""
@@ -290,12 +372,25 @@ class Scene:
                 if part.group in shapes:
                     shapes[part.group].add(type(part.shape).__name__)
         for ring, bar in ((law.one, law.other), (law.other, law.one)):
-            if shapes[ring] == {"Ring"} and not shapes[bar] & {"Cylinder", "Capsule"}:
+            if (
+                shapes[ring]
+                and shapes[ring] <= {"Ring", "Bore"}
+                and not shapes[bar] & {"Cylinder", "Capsule"}
+            ):
                 found = ", ".join(sorted(shapes[bar]))
                 raise StudyError(
-                    f"law of {law.one} and {law.other}: a ring holds a Cylinder or a Capsule that passes "
-                    f'through it, and the group "{bar}" has neither, but {found}'
+                    f"law of {law.one} and {law.other}: a ring or bore holds a Cylinder or a Capsule that "
+                    f'passes through it, and the group "{bar}" has neither, but {found}'
                 )
+
+    def law_names(self) -> tuple[str, ...]:
+        """Return the names by which the ledger knows the laws, then the stops."""
+        laws = tuple(f"{law.one}-{law.other}" for law in self.laws)
+        return (*laws, *(name for name, _, _ in self.stop_kinds()))
+
+    def stop_kinds(self) -> tuple[tuple[str, float, float], ...]:
+        """Return the different names, restitutions and frictions of the stops: each is a law of its own."""
+        return tuple(dict.fromkeys((stop.name, stop.e, stop.mu) for stop in self.stops))
 
     def names(self) -> tuple[str, ...]:
         """Return the names of the bodies, sorted."""
@@ -322,7 +417,7 @@ class Scene:
                 replace(
                     body,
                     position=turn(body.position),
-                    orientation=product(quaternion, body.orientation),
+                    orientation=hamilton(quaternion, body.orientation),
                     velocity=turn(body.velocity),
                     spin=turn(body.spin),
                     force=turn(body.force),
@@ -332,31 +427,31 @@ class Scene:
             ],
             self.laws,
             turn(self.gravity),
+            self.stops,
+            self.ignore,
         )
 
 
-def rotation(quaternion: Sequence[float]) -> Array:
-    """Return the rotation matrix of a quaternion of any length."""
-    w, x, y, z = np.asarray(quaternion, dtype=np.float64) / np.linalg.norm(quaternion)
-    return np.array(
-        [
-            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-        ]
-    )
-
-
-def product(p: Sequence[float], q: Sequence[float]) -> Quaternion:
-    """Return the quaternion that turns by ``q``, then by ``p``."""
-    a, b, c, d = p
-    e, f, g, h = q
-    return (
-        a * e - b * f - c * g - d * h,
-        a * f + b * e + c * h - d * g,
-        a * g - b * h + c * e + d * f,
-        a * h + b * g - c * f + d * e,
-    )
+@lru_cache(maxsize=65536)
+def _even(parts: tuple[Placed, ...]) -> Mass:
+    """Return volume, centre and inertia of parts that fill a body evenly, what overlaps counted once."""
+    solid = [(part, own) for part in parts if (own := mass_of(part[0])).volume > 0.0]
+    volume = sum(own.volume for _, own in solid)
+    if volume == 0.0:
+        return Mass(0.0, np.zeros(3), np.zeros((3, 3)))
+    placed = tuple(part for part, _ in solid)
+    if may_overlap(placed):
+        union = union_mass(placed)
+        if union.volume < (1.0 - OVERLAPPING) * volume:
+            return union
+    turns = [rotation(turn) for _, _, turn in placed]
+    centres = [np.asarray(part[1]) + R @ own.centre for (part, own), R in zip(solid, turns, strict=True)]
+    centre = np.einsum("i,ij->j", [own.volume for _, own in solid], centres) / volume
+    tensor = np.zeros((3, 3))
+    for (_, own), R, at in zip(solid, turns, centres, strict=True):
+        arm = at - centre
+        tensor += R @ own.inertia @ R.T + own.volume * (arm @ arm * np.eye(3) - np.outer(arm, arm))
+    return Mass(volume, centre, tensor)
 
 
 def principal(tensor: Array) -> tuple[Array, Array]:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from tamis.interfaces import Port
-from tamis.sim.nscd import cases
 from tamis.sim.nscd.history import History
+from tamis.sim.nscd.scenes import basic, masonry, rockfall
 from tamis.simulation import simulator
 from tamis.types import Array
 
@@ -44,17 +44,17 @@ def _books(history: History) -> dict[str, Any]:
 
 def warm() -> None:
     """Compile every kernel that a run needs, once, before several processes or threads need them."""
-    cases.Bounce(e=0.5, height=0.01, duration=0.01).history()
+    basic.Bounce(e=0.5, height=0.01, duration=0.01).history()
 
 
 @simulator(
     name="tamis:nscd.slide",
     version="1",
-    inputs=cases.Slide,
+    inputs=basic.Slide,
     outputs={"slide": Port("slide", unit="m", doc="distance covered at the end"), **_BOOKS},
     references=_REFERENCES,
 )
-def slide(case: cases.Slide) -> dict[str, Array]:
+def slide(case: basic.Slide) -> dict[str, Array]:
     """Let a block go on an inclined plane; it slides by g (sin a - mu cos a) t^2/2, or stays."""
     history = case.history(case.duration)
     path = history.path("block")
@@ -64,7 +64,7 @@ def slide(case: cases.Slide) -> dict[str, Array]:
 @simulator(
     name="tamis:nscd.bounce",
     version="1",
-    inputs=cases.Bounce,
+    inputs=basic.Bounce,
     outputs={
         "t": _TIMES,
         "z": Port("z", unit="m", doc="height of the ball's lowest point at t"),
@@ -75,10 +75,10 @@ def slide(case: cases.Slide) -> dict[str, Array]:
     },
     references=_REFERENCES,
 )
-def bounce(case: cases.Bounce) -> dict[str, Array]:
+def bounce(case: basic.Bounce) -> dict[str, Array]:
     """Drop a ball; it comes back to e^2, e^4, e^6 of its height."""
     history = case.history()
-    z = history.path("ball")[:, 2] - cases.BALL
+    z = history.path("ball")[:, 2] - basic.BALL
     turns = np.flatnonzero((z[1:-1] > z[:-2]) & (z[1:-1] >= z[2:])) + 1
     apexes = np.zeros(3)
     apexes[: len(turns[:3])] = z[turns[:3]]
@@ -87,12 +87,12 @@ def bounce(case: cases.Bounce) -> dict[str, Array]:
 
 @simulator(
     name="tamis:nscd.stack",
-    version="1",
-    inputs=cases.Stack,
+    version="2",
+    inputs=basic.Stack,
     outputs={"drift": Port("drift", unit="m", doc="largest displacement of a cube from its place"), **_BOOKS},
     references=_REFERENCES,
 )
-def stack(case: cases.Stack) -> dict[str, Array]:
+def stack(case: basic.Stack) -> dict[str, Array]:
     """Leave a stack of cubes alone; it should not stir."""
     history = case.history(0.1)
     return {"drift": np.linalg.norm(history.x - history.x[0], axis=2).max(), **_books(history)}
@@ -100,12 +100,16 @@ def stack(case: cases.Stack) -> dict[str, Array]:
 
 @simulator(
     name="tamis:nscd.rocking",
-    version="1",
-    inputs=cases.Rocking,
+    version="2",
+    inputs=masonry.Rocking,
     outputs={
         "t": _TIMES,
         "angle": Port("angle", unit="deg", doc="tilt at t; its sign changes from corner to corner"),
-        "quarter": Port("quarter", unit="s", doc="time to the first impact; 0 if there is none"),
+        "largest": Port("largest", unit="deg", doc="tilt, whichever way, at most"),
+        "overturned": Port("overturned", doc="1 if it ends beyond the tilt from which it falls, else 0"),
+        "quarter": Port(
+            "quarter", unit="s", doc="time to the first impact of a block let go; 0 if there is none"
+        ),
         "kept": Port(
             "kept", doc="kinetic energy after the first impact over that before; 0 if there is none"
         ),
@@ -113,8 +117,8 @@ def stack(case: cases.Stack) -> dict[str, Array]:
     },
     references=(*_REFERENCES, "Housner 1963, doi:10.1785/BSSA0530020403"),
 )
-def rocking(case: cases.Rocking) -> dict[str, Array]:
-    """Tilt a slender block, let it go, and let it rock to rest."""
+def rocking(case: masonry.Rocking) -> dict[str, Array]:
+    """Tilt a slender block and let it go, or shake the ground under it, and let it rock to rest or fall."""
     history = case.history()
     axes = history.rotations(history.scene.number("block"))
     angle = np.degrees(np.arctan2(axes[:, 0, 2], axes[:, 2, 2]))
@@ -125,6 +129,8 @@ def rocking(case: cases.Rocking) -> dict[str, Array]:
     return {
         "t": history.times,
         "angle": angle,
+        "largest": np.abs(angle).max(),
+        "overturned": float(abs(angle[-1]) > case.slenderness),
         "quarter": history.times[hit],
         "kept": kept,
         **_books(history),
@@ -133,8 +139,8 @@ def rocking(case: cases.Rocking) -> dict[str, Array]:
 
 @simulator(
     name="tamis:nscd.arch",
-    version="1",
-    inputs=cases.Arch,
+    version="2",
+    inputs=masonry.Arch,
     outputs={
         "t": _TIMES,
         "sag": Port("sag", unit="m", doc="of the highest voussoir at t; the mean radius is 1 m"),
@@ -145,7 +151,7 @@ def rocking(case: cases.Rocking) -> dict[str, Array]:
     },
     references=(*_REFERENCES, "Heyman 1966, doi:10.1016/0020-7683(66)90018-7"),
 )
-def arch(case: cases.Arch) -> dict[str, Array]:
+def arch(case: masonry.Arch) -> dict[str, Array]:
     """Take the centring from a semicircular masonry arch; it stands if thicker than 0.1075 of its radius."""
     history = case.history(0.02)
     names = [f"v{i:03d}" for i in range(case.voussoirs)]
@@ -166,8 +172,8 @@ def arch(case: cases.Arch) -> dict[str, Array]:
 
 @simulator(
     name="tamis:nscd.wall",
-    version="1",
-    inputs=cases.Wall,
+    version="2",
+    inputs=rockfall.Wall,
     outputs={
         "t": _TIMES,
         "projectile_v": Port("projectile_v", unit="m/s", doc="velocity of the projectile along y at t"),
@@ -182,7 +188,7 @@ def arch(case: cases.Arch) -> dict[str, Array]:
     },
     references=(*_REFERENCES, "Gupta et al. 2023, doi:10.1016/j.engstruct.2023.116936"),
 )
-def wall(case: cases.Wall) -> dict[str, Array]:
+def wall(case: rockfall.Wall) -> dict[str, Array]:
     """Throw a heavy block at a dry wall of 42 concrete blocks; after 0.2 s the motion is chaotic."""
     history = case.history()
     moved = {

@@ -70,7 +70,7 @@ def _sketch(context: Context, model: EmulatedLikelihood, turn: int) -> Posterior
 
 
 def _named(runs: Runs) -> dict[str, Any]:
-    return {f"runs.{name}": value for name, value in vars(runs).items()}
+    return {f"runs.{name}": value for name, value in runs.arrays().items()}
 
 
 def log_likelihoods(study: Study, runs: Runs) -> Array:

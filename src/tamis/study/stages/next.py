@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from tamis.inference.information import expected_gain
 from tamis.results.records import Candidate, save_records
-from tamis.study.context import Context, load_posterior, load_surrogate
+from tamis.study.context import Context, behind, load_posterior, load_surrogate
 from tamis.study.definition import Study
 from tamis.study.layout import titled
 from tamis.study.parts import IDLE, with_idle
@@ -15,7 +15,10 @@ from tamis.study.series import Series
 from tamis.study.stages.prediction import by_runs
 from tamis.types import Event, Value
 
-_QUICK, _SLOW = 2000, 200  # draws where a batch door or a surrogate answers, and where every draw is a run
+_QUICK, _SLOW = (
+    2000,
+    200,
+)  # draws where a batch interface or a surrogate answers, and where every draw is a run
 _LONG = 500  # draws of correlated errors or of emulated signals, whose densities are expensive
 _SIGNAL = 20  # numbers of an observation above which its surrogate's error runs along modes
 
@@ -27,13 +30,14 @@ def run(context: Context) -> None:
     assert posterior is not None
     posterior = with_idle(study, posterior, context.rng("next", IDLE))
     model = load_surrogate(study)
+    given = behind(study, model)
     asked = [(series, i) for series in candidates(study) for i in range(len(series.experiments))]
     records = []
     for k, (series, i) in enumerate(asked):
         context.progress(Event("next", k, len(asked), {"candidate": described(study, series, i)}))
         mine = context.terms(series, model, vary=True)[i]
         # the same generator for all: common draws and errors, so that differences are known better than gains
-        found = expected_gain(posterior, [mine], n=draws(study, series), rng=context.rng("next"))
+        found = expected_gain(posterior, [mine], n=draws(study, series), rng=context.rng("next"), given=given)
         along = study.simulator.inputs[series.along] if series.along else None
         records.append(
             Candidate(

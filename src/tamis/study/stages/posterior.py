@@ -6,11 +6,13 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tamis.design import sobol
 from tamis.errors import StudyError
 from tamis.files import save_arrays
 from tamis.inference.emulated import EmulatedLikelihood, mct
@@ -23,14 +25,18 @@ from tamis.runs.keys import read_keys
 from tamis.study.context import Context, load_surrogate
 from tamis.study.definition import Study
 from tamis.study.parts import parts
-from tamis.study.reader import emulates_loglike
+from tamis.study.reader import emulates_loglike, emulates_observables
+from tamis.study.stages.enrichment import load_runs
 from tamis.study.stages.loglike import load_loglike
-from tamis.study.stages.surrogate import calibrated
+from tamis.study.stages.surrogate import calibrated, log_success, success
 from tamis.study.stages.table import applies
+from tamis.surrogates.success import Success
+from tamis.types import Array
 
 FIRST_TIMED, MOST_TIMED = 4, 1024  # points of the first batch timed and of the last
 _TIMED = 0.2  # seconds of a batch from which its time is that of its points
-MOST_STORED = 100_000  # runs that sampling a simulator without a batch door may leave in the store
+_MAPPED, _SIDE, _AVERAGED = 4, 21, 16  # inputs of a map of success, points a side, points averaged over
+MOST_STORED = 100_000  # runs that sampling a simulator without a batch interface may leave in the store
 
 
 def stored_runs(study: Study) -> int | None:
@@ -48,7 +54,7 @@ def check_affordable(study: Study) -> None:
         keys = "n" if study.settings.sampler.method == "tmcmc" else "chains or draws"
         raise StudyError(
             f"sampling {study.simulator.name} directly would store about {runs:,} runs, more than {MOST_STORED:,}; "
-            f"use a surrogate ([surrogate] method), give it a batch door (@simulator.batch) or lower [inference] {keys}"
+            f"use a surrogate ([surrogate] method), give it a batch (@simulator.batch) or lower [inference] {keys}"
         )
 
 
@@ -103,11 +109,14 @@ def run(context: Context) -> None:
     study.folder.mkdir(parents=True, exist_ok=True)
     asked = _passing(study, "sampled", context.hashes["posterior"], ".txt")
     checkpoint = _passing(study, "checkpoint", context.hashes["posterior"], ".npz")
-    likelihood = _likelihood(context, asked)
+    weighed = _success(study)
+    likelihood = _likelihood(context, asked, weighed)
     sample, rng = _sampler(study), context.rng("posterior")
     posterior = sample(study.space, likelihood, rng=rng, checkpoint=checkpoint, progress=context.progress)
     if stored_runs(study) is None:
         posterior = _with_mode(posterior, likelihood)
+    if weighed is not None:
+        posterior = replace(posterior, diagnostics={**posterior.diagnostics, **_failure_maps(study, weighed)})
     (study.folder / "sampled.npz").unlink(missing_ok=True)
     if asked.exists():
         save_arrays(study.folder / "sampled.npz", {"keys": np.array(read_keys(asked))})
@@ -124,7 +133,31 @@ def _passing(study: Study, name: str, key: str, suffix: str) -> Path:
     return mine
 
 
-def _likelihood(context: Context, asked: Path) -> Likelihood | EmulatedLikelihood:
+def _success(study: Study) -> Success | None:
+    """Return how probable it is that runs succeed, where a surrogate answers for them and some failed."""
+    there = applies(study.raw, "surrogate") and emulates_observables(study.raw)
+    return success(study, load_runs(study)) if there else None
+
+
+def _failure_maps(study: Study, weighed: Success) -> dict[str, Array]:
+    """Return the probability of success over pairs of the first inputs, averaged over the others, for the report.
+
+    ``success_map`` is (pairs, g, g), ``success_at`` (inputs, g) the values along the sides; a single input is
+    paired with itself.
+    """
+    space, side = study.model_space, (np.arange(_SIDE) + 0.5) / _SIDE
+    pairs = list(combinations(range(min(space.dim, _MAPPED)), 2)) or [(0, 0)]
+    at = np.array([np.asarray(p.prior.ppf(side)) for p in space.parameters[:_MAPPED]])
+    others = space.from_unit(sobol(_AVERAGED, space.dim, np.random.default_rng(0)))
+    maps = []
+    for i, j in pairs:
+        x = np.tile(others, (_SIDE * _SIDE, 1))
+        x[:, i], x[:, j] = (np.repeat(v, _AVERAGED) for v in (np.repeat(at[i], _SIDE), np.tile(at[j], _SIDE)))
+        maps.append(weighed.predict(space.to_unit(x)).reshape(_SIDE, _SIDE, _AVERAGED).mean(axis=2))
+    return {"success_map": np.array(maps), "success_at": at}
+
+
+def _likelihood(context: Context, asked: Path, weighed: Success | None) -> Likelihood | EmulatedLikelihood:
     study = context.study
     if emulates_loglike(study.raw):
         return load_loglike(study)
@@ -132,7 +165,7 @@ def _likelihood(context: Context, asked: Path) -> Likelihood | EmulatedLikelihoo
     model = None if whole is None else whole.subset(calibrated(study))
     tests = [series for series in study.series if series.use == "calibrate"]
     found = [term for series in tests for term in context.terms(series, model, record=asked)]
-    return Likelihood(study.space, tuple(found))
+    return Likelihood(study.space, tuple(found), None if weighed is None else log_success(study, weighed))
 
 
 def _sampler(study: Study) -> Callable[..., Posterior]:

@@ -10,25 +10,28 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tamis.analysis.prediction import Predictive, predict_series
+from tamis.analysis.variance import variance_split
 from tamis.errors import TamisError
 from tamis.experiment import Experiment, Observation
 from tamis.files import load_arrays
-from tamis.inference.likelihood import Forward
+from tamis.inference.likelihood import Forward, Likelihood, answers
 from tamis.inference.posterior import Posterior
 from tamis.noise import Known, Sum
-from tamis.results.records import Panel, save_records
+from tamis.results.records import Panel, Source, load_records, save_records
 from tamis.results.shapes import effective
-from tamis.study.context import Context, load_posterior, load_surrogate
+from tamis.study.context import Context, behind, load_posterior, load_surrogate
 from tamis.study.definition import Study
-from tamis.study.layout import layout
+from tamis.study.layout import Block, layout, size
+from tamis.study.origins import best_points
 from tamis.study.parts import IDLE, with_idle
 from tamis.study.series import Series
 from tamis.study.stages.table import applies
 from tamis.types import Array, Event, Generator
 
-QUICK, SLOW = 1000, 200  # draws where a batch door or a surrogate answers, and where every draw is a run
+QUICK, SLOW = 1000, 200  # draws where a batch interface or a surrogate answers, and where every draw is a run
 _ENOUGH = 8  # measurements along an abscissa before an autocorrelation says anything
 
 
@@ -41,6 +44,7 @@ def run(context: Context) -> None:
     designed = applies(study.raw, "observables")
     observed = load_arrays(study.results / "observables.npz") if designed else {}
     model = load_surrogate(study)
+    given = behind(study, model)
     panels = []
     index = 0
     for k, series in enumerate(study.series):
@@ -52,7 +56,12 @@ def run(context: Context) -> None:
             prior = [observed[f"{index + i}.y"] for i in range(len(series.experiments))]
             index += len(series.experiments)
         rng = context.rng("prediction", k)
-        panels += series_panels(study, series, posterior, prior, context.terms(series, model, vary=True), rng)
+        terms = context.terms(series, model, vary=True)
+        if study.chain is not None:
+            assert posterior is not None
+            panels += chain_panels(context, series, posterior, terms, rng)
+        else:
+            panels += series_panels(study, series, posterior, prior, terms, rng, given)
     context.progress(Event("prediction", len(study.series), len(study.series)))
     save_records(study.folder / "prediction.npz", panels)
 
@@ -68,8 +77,12 @@ def by_runs(study: Study, *uses: str) -> Iterator[tuple[Series, str]]:
 
 def cost(study: Study, seconds: float, duration: Callable[[float], str]) -> Iterator[str]:
     """Say how many runs predictions ask for."""
+    table = study.chain
     for series, hint in by_runs(study, "calibrate", "validate", "predict"):
-        n = (series.draws or SLOW) * len(series.experiments)
+        draws = series.draws or SLOW
+        if table is not None:  # and the best point of each source
+            draws = (table.draws + len(study.origins)) * table.replicates
+        n = draws * len(series.experiments)
         yield f"prediction of {series.name}: {n} runs, about {duration(n * seconds)} on one core{hint}"
 
 
@@ -80,58 +93,143 @@ def series_panels(
     prior: Sequence[Array],
     terms: Sequence[tuple[Experiment, Forward]],
     rng: Generator,
+    given: Likelihood | None = None,
 ) -> list[Panel]:
     """Predict one series and return a panel for each of its observations.
 
-    ``prior`` holds the design's observables, ``terms`` the model that answers for each experiment.
+    ``prior`` holds the design's observables, ``terms`` the model that answers for each experiment, ``given`` the data
+    that tell of errors of the surrogate.
+    """
+    draws = series_draws(study, series, posterior, rng)
+    _, share, worth = _inside(series, posterior) if posterior is not None else (None, 1.0, math.nan)
+    source = study.space if posterior is None else posterior
+    predictive = predict_series(source, terms, n=len(draws), rng=rng, draws=draws, given=given)
+    return [
+        make_panel(
+            predictive.part(block.columns.tolist(), block.x),
+            share=share,
+            worth=worth,
+            **_words(series, j, block, prior),
+        )
+        for j, block in enumerate(layout([series], study.simulator))
+    ]
+
+
+def series_draws(study: Study, series: Series, posterior: Posterior | None, rng: Generator) -> Array:
+    """Return the points (n, d) that a series is predicted at: draws of the posterior, or of the prior without data.
+
+    All there are of draws from the posteriors of other studies.
     """
     quick = series.emulate or study.batched(series.experiments)
     n = series.draws or (QUICK if quick else SLOW)
-    draws, share, worth = None, 1.0, math.nan
-    if posterior is not None:
-        inside = posterior.where(series.where or {})
-        share = float(inside.mean())
-        if not inside.any():
-            raise TamisError(f"{series.name}: no posterior draw lies in {condition(series)}; widen `where`")
-        rows = np.flatnonzero(inside)
-        worth = share * float(np.min(effective(posterior)))
-        draws = posterior.flat[rng.choice(rows, size=min(n, len(rows)), replace=False)]
-    source = study.space if posterior is None else posterior
-    predictive = predict_series(source, terms, n=n, rng=rng, draws=draws)
+    if posterior is None:
+        return study.space.sample(n, rng)
+    rows = _inside(series, posterior)[0]
+    if study.chain is not None:
+        return posterior.flat[rows]
+    return np.asarray(posterior.flat[rng.choice(rows, size=min(n, len(rows)), replace=False)])
+
+
+def _inside(series: Series, posterior: Posterior) -> tuple[NDArray[np.intp], float, float]:
+    """Return the draws a prediction is made from, their share of all, and how many independent ones they are worth."""
+    inside = posterior.where(series.where or {})
+    share = float(inside.mean())
+    if not inside.any():
+        raise TamisError(f"{series.name}: no posterior draw lies in {condition(series)}; widen `where`")
+    return np.flatnonzero(inside), share, share * float(np.min(effective(posterior)))
+
+
+def _words(series: Series, j: int, block: Block, prior: Sequence[Array]) -> dict[str, Any]:
+    """Return what a panel shows besides the prediction: titles, measurements, what the prior allowed, the limit."""
+    x = block.x
+    order = np.argsort(series.values, kind="stable") if series.along else np.arange(len(x))
+    observation = series.experiments[0].observations[j]
+    same = [e.observations[j] for e in series.experiments]
+    y = np.hstack([np.atleast_2d(o.y) for o in same])[:, order]
+    y = y if np.isfinite(y).any() else np.empty((0, len(x)))
+    before = np.hstack(prior)[:, block.columns] if prior else None
+    return {
+        "series": series.name,
+        "label": block.label,
+        "use": series.use,
+        "synthetic": series.synthetic,
+        "emulated": series.emulate,
+        "xlabel": block.xlabel,
+        "ylabel": block.ylabel,
+        "condition": condition(series),
+        "y": y,
+        "y_sd": _known_sd(same, len(x))[order] if len(y) else np.empty(0),
+        "overlay": series.overlay[j] if series.overlay else np.empty((0, 3)),
+        "prior": _prior_band(before, len(x)),
+        "white": observation.noise.white,
+        "signal": observation.coord is not None,
+        "limit": series.limits[j] if series.limits else math.nan,
+        "how": getattr(observation.observable, "how", ""),
+    }
+
+
+def chain_panels(
+    context: Context,
+    series: Series,
+    posterior: Posterior,
+    terms: Sequence[tuple[Experiment, Forward]],
+    rng: Generator,
+) -> list[Panel]:
+    """Predict one series from draws of other studies' posteriors.
+
+    All draws, each with as many seeds as asked for; beside them the best points of the posteriors, and where the
+    variance comes from.
+    """
+    study, table = context.study, context.study.chain
+    assert table is not None
+    rows, share, worth = _inside(series, posterior)
+    more = range(1, table.replicates)
+    again = [[f for _, f in context.terms(series, None, vary=True, replicate=r)] for r in more]
+    predictive = predict_series(posterior, terms, n=0, rng=rng, draws=posterior.flat[rows], again=again)
+    names, best = _best(study, series, posterior, [[forward for _, forward in terms], *again])
+    kept = rows[predictive.kept]
     panels = []
     for j, block in enumerate(layout([series], study.simulator)):
-        observation = series.experiments[0].observations[j]
-        x = block.x
-        order = np.argsort(series.values, kind="stable") if series.along else np.arange(len(x))
-        mine = predictive.part(block.columns.tolist(), x)
-        same = [e.observations[j] for e in series.experiments]
-        y = np.hstack([np.atleast_2d(o.y) for o in same])[:, order]
-        y = y if np.isfinite(y).any() else np.empty((0, len(x)))
-        before = np.hstack(prior)[:, block.columns] if prior else None
-        panels.append(
-            make_panel(
-                mine,
-                series=series.name,
-                label=block.label,
-                use=series.use,
-                synthetic=series.synthetic,
-                emulated=series.emulate,
-                xlabel=block.xlabel,
-                ylabel=block.ylabel,
-                share=share,
-                condition=condition(series),
-                y=y,
-                y_sd=_known_sd(same, len(x))[order] if len(y) else np.empty(0),
-                overlay=series.overlay[j] if series.overlay else np.empty((0, 3)),
-                prior=_prior_band(before, len(x)),
-                white=observation.noise.white,
-                signal=observation.coord is not None,
-                limit=series.limits[j] if series.limits else math.nan,
-                how=getattr(observation.observable, "how", ""),
-                worth=worth,
-            )
+        mine = predictive.part(block.columns.tolist(), block.x)
+        found = variance_split(
+            mine.model.reshape(table.replicates, len(kept), -1),
+            posterior.diagnostics["source"][kept].astype(np.int64),
+            stochastic=study.stochastic,
+            rng=rng,
+            worth=_behind(worth, len(rows)),
         )
+        beside: dict[str, Any] = {
+            "best": best[:, block.columns],
+            "best_of": names,
+            "split": found.variance,
+            "split_error": found.error,
+            "share_error": found.share_error,
+            "replicates": table.replicates,
+        }
+        panels.append(make_panel(mine, share=share, worth=worth, **_words(series, j, block, ()), **beside))
     return panels
+
+
+def _behind(worth: float, n: int) -> float:
+    """Return how many independent draws the rows are worth from which n were drawn, which are worth so many."""
+    left = 1 / worth - 1 / n
+    return 1 / left if left > 0 else math.inf
+
+
+def _best(
+    study: Study, series: Series, posterior: Posterior, replicates: Sequence[Sequence[Forward]]
+) -> tuple[tuple[str, ...], Array]:
+    """Return the answers at the best points of the posteriors, averaged over seeds; none for a part of them."""
+    names, points = best_points(study, load_records(study.folder / "sources.npz", Source))
+    if series.where:
+        names, points = (), points[:0]
+    m = sum(size(e.observations) for e in series.experiments)
+    if not names:
+        return (), np.empty((0, m))
+    every = answers(posterior.space, [forward for each in replicates for forward in each], points)
+    k = len(series.experiments)
+    runs = [np.hstack([found.mean for found in every[i * k : (i + 1) * k]]) for i in range(len(replicates))]
+    return names, np.mean(runs, axis=0)
 
 
 def make_panel(

@@ -7,7 +7,7 @@ from tamis.results.study import save_study
 
 
 def write_report(found: Results) -> None:
-    """Write the report, and one of its own for each part of a split study, beside the record it is told by."""
+    """Write the report, and one of its own for each part of a split study, beside the record it is made from."""
     from tamis.report import page
 
     save_study(found.folder, found.study)

@@ -1,7 +1,7 @@
 """Where the variance of each observation comes from, by the methods a study asks for.
 
 Sobol indices follow from the coefficients of a polynomial chaos; those of a Kriging model, or of a simulator quick
-enough to have a batch door, are sampled. Regression reads the runs of the design and costs nothing. FOSM makes
+enough to have a batch interface, are sampled. Regression reads the runs of the design and costs nothing. FOSM makes
 2 d + 1 runs of its own about the prior mean, all with the same random numbers.
 """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -18,14 +19,18 @@ from tamis.study.context import Context, designed, emulated
 from tamis.study.definition import Study
 from tamis.study.layout import Block, layout
 from tamis.study.reader import emulates_loglike
-from tamis.study.stages.enrichment import Round, Runs, enriched
+from tamis.study.stages.enrichment import Round, Runs, enriched, statistic_of
 from tamis.study.stages.loglike import run_loglike
 from tamis.surrogates.base import Surrogate, varies
+from tamis.surrogates.enrich import scaled_worth
+from tamis.surrogates.fidelity import Bought, Levels, fit_fidelities, removed
 from tamis.surrogates.joined import Joined, Part
 from tamis.surrogates.kriging import fit_kriging
+from tamis.surrogates.multifidelity import MultiFidelity, fit_multifidelity
 from tamis.surrogates.pce import fit_pce
 from tamis.surrogates.reduced import Reduced, fit_reduced, kind_of
-from tamis.types import Array, Event, Generator, Progress
+from tamis.surrogates.success import Success, fit_success
+from tamis.types import Array, Event, Generator, LogDensity, Progress
 
 _SHORT = 20  # numbers of one observation above which its principal components are fitted instead
 _CANDIDATES = 2048  # points among which the next are chosen
@@ -42,8 +47,8 @@ def calibrated(study: Study) -> NDArray[np.int64]:
     return np.concatenate([block.columns for block in blocks(study) if block.series.use == "calibrate"])
 
 
-def fit(study: Study, runs: Runs, rng: Generator, progress: Progress) -> Joined:
-    """Fit a surrogate to every observed number.
+def fit(study: Study, runs: Runs, rng: Generator, progress: Progress) -> tuple[Joined, Bought]:
+    """Fit a surrogate to every observed number, and say what cheaper runs bought, if there are any.
 
     Short observations whose runs ended well at the same points are fitted together; long ones by their
     principal components.
@@ -60,22 +65,74 @@ def fit(study: Study, runs: Runs, rng: Generator, progress: Progress) -> Joined:
                 together.setdefault(key, []).extend(columns.tolist())
     groups = [*together.values(), *alone]
     parts = []
+    m = runs.y.shape[1]
+    bought = Bought(np.full(m, np.nan), np.full(m, np.nan), np.zeros(m, dtype=bool))
     for i, columns in enumerate(groups):
         progress(Event("surrogate", i, len(groups)))
         rows = np.flatnonzero(runs.good[:, columns[0]])
-        u, y = runs.u[rows], runs.y[rows][:, columns]
-        if i >= len(together):
-            model: Surrogate = fit_reduced(
-                u, y, _fitter(study, rng), energy=float(study.tables.surrogate.energy)
-            )
-        else:
-            model = _fitter(study, rng)(u, y)
-        parts.append(Part(model, np.array(columns), rows))
+        levels = [_usable(level, columns) for level in runs.cheaper] + [
+            (runs.u[rows], runs.y[rows][:, columns])
+        ]
+        for model, mine in _fitted(study, levels, rng, i >= len(together), bought, np.array(columns)):
+            parts.append(Part(model, mine, rows))
     progress(Event("surrogate", len(groups), len(groups)))
-    return Joined(tuple(parts), *runs.y.shape)
+    return Joined(tuple(parts), *runs.y.shape).sharing(runs.u), bought
 
 
-def _fitter(study: Study, rng: Generator) -> Callable[[Array, Array], Surrogate]:
+def _usable(runs: Runs, columns: list[int]) -> tuple[Array, Array]:
+    """Return points and outputs of cheaper runs that gave all of some numbers."""
+    rows = np.flatnonzero(runs.good[:, columns].all(axis=1))
+    return runs.u[rows], runs.y[rows][:, columns]
+
+
+def _fitted(
+    study: Study, levels: Levels, rng: Generator, signal: bool, bought: Bought, columns: NDArray[np.int64]
+) -> Iterator[tuple[Surrogate, NDArray[np.int64]]]:
+    """Fit some columns by one surrogate, or by two where cheaper runs help some of them only; note what they bought."""
+    fitter = _fitter(study, rng)
+    energy = float(study.tables.surrogate.energy)
+    if len(levels) == 1:
+        u, y = levels[0]
+        yield (fit_reduced(u, y, fitter, energy=energy) if signal else fitter(u, y)), columns
+        return
+    if not signal:
+        parts, found = fit_fidelities(levels, fitter, _joiner(study, rng))
+        bought.joint[columns], bought.alone[columns], bought.used[columns] = (
+            found.joint,
+            found.alone,
+            found.used,
+        )
+        for model, mine in parts:
+            yield model, columns[mine]
+        return
+    last: list[Bought] = []
+
+    def components(u: Array, z: Array, *below: tuple[Array, Array]) -> Surrogate:
+        [(model, _)], found = fit_fidelities([*below, (u, z)], fitter, _joiner(study, rng), together=True)
+        last.append(found)
+        return model
+
+    reduced = fit_reduced(*levels[-1], components, energy=energy, cheaper=levels[:-1])
+    left_out = reduced.rest + (reduced.tail**2).sum(axis=0)
+    bought.joint[columns] = last[-1].joint @ reduced.modes**2 + left_out
+    bought.alone[columns] = last[-1].alone @ reduced.modes**2 + left_out
+    bought.used[columns] = last[-1].used.any()
+    yield reduced, columns
+
+
+def _joiner(study: Study, rng: Generator) -> Callable[[Levels], MultiFidelity]:
+    """Return what fits hierarchical Kriging to runs of several levels."""
+    table = study.tables.surrogate
+    options: Any = {
+        "marginals": [parameter.prior for parameter in study.model_space.parameters],
+        "kernel": table.kernel or "matern52",
+        "trend": table.trend or "constant",
+        "nugget": None if table.nugget is None else float(table.nugget),
+    }
+    return lambda levels: fit_multifidelity(levels, **options, rng=rng)
+
+
+def _fitter(study: Study, rng: Generator) -> Callable[[Array, Array], Any]:
     table = study.tables.surrogate
     priors = [parameter.prior for parameter in study.model_space.parameters]
     if table.method == "pce":
@@ -98,18 +155,35 @@ def run(context: Context) -> None:
         run_loglike(context)
         return
 
+    last: list[Bought] = []
+
     def one_round(runs: Runs, turn: int) -> Round[Joined]:
-        model = fit(study, runs, context.rng("surrogate", turn), context.progress)
+        model, bought = fit(study, runs, context.rng("surrogate", turn), context.progress)
+        last.append(bought)
         scores = [
             _score(block, runs, model) for block in blocks(study)
         ]  # NaN where too few points to judge by
         rng = context.rng("surrogate", turn, 1)
-        return Round(model, runs.u, runs.y, scores, "Q2", lambda where: _candidates(study, model, where, rng))
+        top = len(study.cheap)
+        counts = scaled_worth(runs.y)
+
+        def worth(level: int, points: Array, at: Array) -> float:
+            return removed(model, level, top, points, at, counts)
+
+        return Round(
+            model,
+            runs.u,
+            runs.y,
+            scores,
+            "Q2",
+            lambda where: _candidates(study, runs, model, where, rng),
+            worth if top else None,
+        )
 
     found = enriched(context, one_round)
-    arrays = {**found.surrogate.arrays(), **vars(found.runs), "added": found.added}
+    arrays = {**found.surrogate.arrays(), **found.runs.arrays(), "added": found.added}
     save_arrays(study.results / "surrogate.npz", arrays)
-    records = _records(study, found.runs, found.surrogate, found.growth)
+    records = _records(study, found.runs, found.surrogate, found.growth, last[-1])
     save_records(study.results / "emulation.npz", records)
 
 
@@ -120,14 +194,36 @@ def cost(study: Study, seconds: float, duration: Callable[[float], str]) -> Iter
         yield f"enrichment: up to {n} runs more, about {duration(n * seconds)} on one core"
 
 
-def _candidates(study: Study, model: Joined, where: str, rng: Generator) -> Array:
+def success(study: Study, runs: Runs) -> Success | None:
+    """Return how probable it is that the runs of all calibrated tests succeed; None where none failed, or not asked."""
+    good = np.asarray(runs.good[:, calibrated(study)].all(axis=1))
+    if good.all() or not good.any() or study.tables.surrogate.failures == "ignore":
+        return None
+    priors = [parameter.prior for parameter in study.model_space.parameters]
+    return fit_success(runs.u, good, marginals=priors)
+
+
+def log_success(study: Study, weighed: Success) -> LogDensity:
+    """Return the logarithm of that probability as a function of the study's parameters."""
+    space = study.model_space
+    columns = [study.space.index(name) for name in space.names]
+
+    def log(x: Array) -> Array:
+        return np.asarray(np.log(np.maximum(weighed.predict(space.to_unit(x[:, columns])), 1e-300)))
+
+    return log
+
+
+def _candidates(study: Study, runs: Runs, model: Joined, where: str, rng: Generator) -> Array:
     """Return points of the unit cube: all over it, or a sketch of the posterior."""
     space = study.model_space
     if where == "error":
         return sobol(_CANDIDATES, space.dim, rng)
     model = model.subset(calibrated(study))
     tests = [s for s in study.series if s.use == "calibrate"]
-    likelihood = Likelihood(study.space, tuple(t for s in tests for t in emulated(study, s, model)))
+    terms = tuple(t for s in tests for t in emulated(study, s, model))
+    weighed = success(study, runs)
+    likelihood = Likelihood(study.space, terms, None if weighed is None else log_success(study, weighed))
     posterior = tmcmc(study.space, likelihood, n=_SKETCH, rng=rng)
     x = posterior.flat[:, [study.space.index(name) for name in space.names]]
     return np.unique(space.to_unit(x), axis=0)
@@ -153,12 +249,13 @@ def _score(block: Block, runs: Runs, model: Joined) -> float:
     )
 
 
-def _records(study: Study, runs: Runs, model: Joined, growth: Array) -> list[Emulation]:
+def _records(study: Study, runs: Runs, model: Joined, growth: Array, bought: Bought) -> list[Emulation]:
     """Say how well each observation is given by runs that it was not fitted to.
 
     ``growth`` (rounds, blocks, 2) holds the number of runs and the score of every round, the last being this one.
     """
     x = study.model_space.from_unit(runs.u)
+    statistic = statistic_of(study)
     answer = []
     for i, block in enumerate(blocks(study)):
         judged = _judged(model, block)
@@ -182,9 +279,40 @@ def _records(study: Study, runs: Runs, model: Joined, growth: Array) -> list[Emu
                 q2_points=model.score.q2[block.columns] if judged else np.full(len(block.x), np.nan),
                 growth=growth[:, i],
                 judged=judged,
+                shared=float(model.shared[block.columns].mean()),
+                statistic=f"{statistic} over {study.tables.design.replicates} runs" if statistic else "",
+                chance=_chance(runs, block) if statistic else np.nan,
+                **_levels(study, runs, block, bought),
             )
         )
     return answer
+
+
+def _levels(study: Study, runs: Runs, block: Block, bought: Bought) -> dict[str, Any]:
+    """Say what cheaper runs bought of an observation: Q2 of expensive runs held out, with and without them."""
+    if not runs.cheaper:
+        return {}
+    columns = block.columns
+    variance = np.nanvar(runs.y[:, columns], axis=0)
+    there = varies(runs.y[:, columns]) & (variance > 0)
+    total = float(variance[there].sum())
+    q2 = [
+        1 - float(a[columns][there].sum()) / total if total else math.nan
+        for a in (bought.joint, bought.alone)
+    ]
+    return {
+        "levels": tuple(level.name for level in study.cheap),
+        "level_runs": tuple(len(level.u) for level in runs.cheaper),
+        "joint": q2[0],
+        "alone": q2[1],
+        "used": float(bought.used[columns][there].mean()) if there.any() else 0.0,
+    }
+
+
+def _chance(runs: Runs, block: Block) -> float:
+    """Return the share of an observation's variance over the points that is the error of a statistic."""
+    y, error = runs.y[:, block.columns], runs.error[:, block.columns]
+    return float(np.nanmean(error**2, axis=0).sum() / max(np.nanvar(y, axis=0).sum(), 1e-300))
 
 
 def _judged(model: Joined, block: Block) -> bool:

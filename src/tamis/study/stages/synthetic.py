@@ -8,10 +8,16 @@ from tamis.errors import StudyError
 from tamis.files import save_arrays
 from tamis.interfaces import whole_of
 from tamis.study.context import Context
+from tamis.types import Array
 
 
 def run(context: Context) -> None:
     """Run what the data of the study themselves are made of: numerical experiments, and models of reference tests."""
+    save_arrays(context.study.results / "synthetic.npz", numbers(context))
+
+
+def numbers(context: Context) -> dict[str, Array]:
+    """Return the numbers that the data wait for, by their places."""
     study = context.study
     whole = whole_of(study.simulator)
     runs = context.asking().runs(whole, [place.inputs for place in study.open], context.progress)
@@ -20,8 +26,10 @@ def run(context: Context) -> None:
         where = f"{study.path.name}: {place.field}"
         if run.status != "done":
             raise StudyError(f"{where}: {place.what} {run.status}: {run.error}")
-        numbers = np.asarray(place.observable(context.store.outputs(run.key)), dtype=float)
-        if numbers.shape != (place.size,):
-            raise StudyError(f"{where}: {place.what} gives {numbers.size} numbers, {place.size} are expected")
-        found[place.name] = numbers
-    save_arrays(study.results / "synthetic.npz", found)
+        observed = np.asarray(place.observable(context.store.outputs(run.key)), dtype=float)
+        if observed.shape != (place.size,):
+            raise StudyError(
+                f"{where}: {place.what} gives {observed.size} numbers, {place.size} are expected"
+            )
+        found[place.name] = observed
+    return found

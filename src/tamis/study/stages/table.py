@@ -20,16 +20,19 @@ from typing import Any
 from tamis.results.manifest import current, read_manifest
 from tamis.study.reader import (
     Raw,
+    cheap_tables,
     core_code,
-    digest,
+    drawn_from,
     emulates,
     emulates_loglike,
+    hash_of,
     input_names,
     named_files,
     noise_parameters,
     open_tables,
     report_code,
     simulator_fingerprint,
+    sources,
     study_names,
     surrogate_method,
     taken_apart,
@@ -85,6 +88,7 @@ class Facts:
         self.waiting = {place: _without(table, *_ASIDE) for place, table in open_tables(raw).items()}
         asked = [table for each in tables.values() for table in each]
         self.calibrated = bool(self.used)
+        self.chained = drawn_from(raw.table("parameters")) is not None
         self.designed = self.calibrated or any(emulates(raw, table) for table in asked)
         self.emulated = self.designed and surrogate_method(raw) != "none"
         self.hashes: dict[str, str] = {}  # that are known so far; a stage asks for those of earlier ones
@@ -92,7 +96,7 @@ class Facts:
     def __getitem__(self, stage: str) -> str:
         """Return the hash of a stage."""
         if stage not in self.hashes:
-            self.hashes[stage] = digest(*STAGES[stage].depends(self))
+            self.hashes[stage] = hash_of(*STAGES[stage].depends(self))
         return self.hashes[stage]
 
     def others(self, stage: str) -> list[str]:
@@ -111,9 +115,9 @@ class Facts:
     @cached_property
     def model(self) -> str:
         """The simulator and what is held fixed of its inputs."""
-        model = self.raw.table("model")
+        model = {key: value for key, value in self.raw.table("model").items() if key != "cheap"}
         files = self.files(model.get("inputs", {}))
-        return digest(model, simulator_fingerprint(self.raw), files, *self.kept())
+        return hash_of(model, simulator_fingerprint(self.raw), files, *self.kept())
 
     def kept(self) -> tuple[Any, ...]:
         """What runs depend on besides that keep the observed numbers only: all that is observed."""
@@ -122,6 +126,12 @@ class Facts:
         asked = [table for kind in ("experiment", "predict", "next") for table in self.raw.tables_of(kind)]
         seen = [_without(table, *_ASIDE, "noise", "sd") for table in asked]
         return seen, self.files(seen)
+
+    @cached_property
+    def cheaper(self) -> list[Any]:
+        """The cheaper simulators, cheapest first, without what only enrichment asks of them."""
+        found = [{k: v for k, v in table.items() if k != "cost"} for table in cheap_tables(self.raw)]
+        return [(t, simulator_fingerprint(self.raw, t), self.files(t.get("inputs", {}))) for t in found]
 
     @cached_property
     def prior(self) -> tuple[Any, ...]:
@@ -163,12 +173,19 @@ class Facts:
         """The surrogate's settings, without its threshold which only judges it, and what leads an enrichment."""
         table = self.raw.table("surrogate")
         led = table.get("enrich", {}).get("where") == "posterior" or emulates_loglike(self.raw)
-        return {k: v for k, v in table.items() if k != "min_q2"}, *(self.likely if led else ())
+        costs = [t.get("cost") for t in cheap_tables(self.raw)] if "enrich" in table else []
+        return {k: v for k, v in table.items() if k != "min_q2"}, costs, *(self.likely if led else ())
 
     def sampled(self) -> tuple[Any, ...]:
         """The sampler's settings, which part of the data it is given, and what answers for the simulator."""
         calls = [self["surrogate"]] if self.emulated else []
         return self.raw.table("inference"), taken_apart(self.raw), *calls
+
+    def drawn(self) -> tuple[Any, ...]:
+        """What draws from posteriors of other studies depend on: theirs, as settings and as the bytes there are."""
+        return self.raw.table("parameters"), [
+            (Facts(source)["posterior"], posterior_content(source)) for source in sources(self.raw)
+        ]
 
     def predicted(self) -> tuple[Any, ...]:
         """Tests and predictions, labels included."""
@@ -176,7 +193,7 @@ class Facts:
         return self.tests, printed, self.ahead, self.files([self.tests, self.ahead])
 
     def asks_sensitivity(self) -> bool:
-        """Say whether the file asks for it, or a surrogate of the observables gives it."""
+        """Return whether the file asks for it, or a surrogate of the observables gives it."""
         given = self.emulated and not emulates_loglike(self.raw)
         return given or (self.designed and "sensitivity" in self.raw.tables)
 
@@ -196,15 +213,19 @@ _TABLE = (
     Stage("design", 0, lambda f: (*f.common, *f.varied, f.raw.table("design")), lambda f: f.designed),
     Stage("runs", 1, lambda f: (f["design"], f.model, *f.imposed()), lambda f: f.designed),
     Stage("observables", 2, lambda f: (f["runs"], *f.seen()), lambda f: f.designed),
-    Stage("surrogate", 3, lambda f: (f["observables"], *f.fitted()), lambda f: f.emulated, more=("emulation.npz",)),
+    Stage("cheap", 14, lambda f: (f["observables"], f.cheaper), lambda f: f.emulated and bool(f.cheaper)),
+    Stage("surrogate", 3, lambda f: (f["cheap"], *f.fitted()), lambda f: f.emulated, more=("emulation.npz",)),
     Stage("sensitivity", 4, lambda f: (f["surrogate"], f.raw.table("sensitivity")),
           lambda f: f.asks_sensitivity(), for_next=False),
     Stage("posterior", 5, lambda f: (*f.likely, *f.sampled()), lambda f: f.calibrated,
           keys=("sampled.npz",), per_part=True),
-    Stage("prediction", 6, lambda f: (f["posterior"], f["surrogate"], *f.predicted()), lambda f: True,
+    Stage("sources", 13, lambda f: (*f.common, *f.drawn()), lambda f: f.chained),
+    Stage("prediction", 6, lambda f: (f["posterior"], f["surrogate"], f["sources"], *f.predicted()), lambda f: True,
           per_part=True, for_next=False),
     Stage("propagation", 7, lambda f: (f["prediction"], f.raw.table("propagate")),
           lambda f: "propagate" in f.raw.tables, per_part=True, for_next=False),
+    Stage("fragility", 14, lambda f: (f["prediction"], f.raw.table("fragility")),
+          lambda f: "fragility" in f.raw.tables, per_part=True, for_next=False),
     Stage("next", 8, lambda f: (f["posterior"], f["surrogate"], f.possible, f.files(f.possible)),
           lambda f: f.calibrated and bool(f.possible), per_part=True),
     Stage("report", 9, lambda f: (*f.others("report"), f.raw.text, f.raw.parents, report_code()), lambda f: True,
@@ -220,8 +241,16 @@ def stage_hashes(raw: Raw) -> dict[str, str]:
     return {stage: facts[stage] for stage in STAGES}
 
 
+def posterior_content(raw: Raw) -> str:
+    """Return the hash of the bytes of a study's posterior; "" where there is none that is up to date."""
+    entry = read_manifest(raw.results).get("stages", {}).get("posterior", {})
+    stage = STAGES["posterior"]
+    there = current(raw.results, entry, Facts(raw)["posterior"], stage.artifacts)
+    return str(entry.get("content", {}).get(stage.artifacts[0], "")) if there else ""
+
+
 def applies(raw: Raw, stage: str) -> bool:
-    """Say whether a study has this stage."""
+    """Return whether a study has this stage."""
     return STAGES[stage].applies(Facts(raw))
 
 
@@ -237,6 +266,33 @@ def up_to_date(raw: Raw, upto: str = "report") -> dict[str, bool]:
     }
 
 
+def code_of_now(raw: Raw) -> dict[str, str]:
+    """Hash the code of tamis and that of the simulator, as stages are run with now."""
+    return {"tamis": core_code()[:16], "simulator": simulator_fingerprint(raw)[:16]}
+
+
+def reasons(raw: Raw) -> dict[str, str]:
+    """Say why each stage of a study has to be done, in words; nothing where it is up to date or never was."""
+    done, facts, now = read_manifest(raw.results).get("stages", {}), Facts(raw), code_of_now(raw)
+    found = {}
+    for name, good in up_to_date(raw).items():
+        entry, why = done.get(name), ""
+        if not good and entry:
+            was = entry.get("code")  # not recorded by former versions
+            if entry.get("hash") == facts[name]:
+                why = "its files are missing, or not as they were written"
+            elif was is None:
+                why = "the study file, its data, some code or an earlier stage has changed"
+            elif was["simulator"] != now["simulator"]:
+                why = "the simulator's code has changed"
+            elif was["tamis"] != now["tamis"]:
+                why = "tamis itself has changed"
+            else:
+                why = "the study file, its data or an earlier stage has changed"
+        found[name] = why
+    return found
+
+
 def comparison_folder(raws: Sequence[Raw]) -> Path:
     """Return the folder of a comparison's results."""
     return raws[0].base / "results" / ("compare-" + "-".join(study_names(raws)))
@@ -244,7 +300,7 @@ def comparison_folder(raws: Sequence[Raw]) -> Path:
 
 def comparison_hash(raws: Sequence[Raw]) -> str:
     """Hash what a comparison depends on: everything its studies' reports do."""
-    return digest([Facts(raw)["report"] for raw in raws])
+    return hash_of([Facts(raw)["report"] for raw in raws])
 
 
 def read_comparison(raws: Sequence[Raw]) -> Mapping[str, Any] | None:

@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from tamis.jit import inner, kernel
 from tamis.sim.contact.assembled.mixing import Mixing, begin, combine
 from tamis.sim.contact.cone import natural, solve_local
-from tamis.sim.contact.problem import LOAD
+from tamis.sim.contact.tuning import LOAD
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -17,7 +17,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.jit import kernel
+from tamis.jit import inner, kernel
 from tamis.sim.contact.assembled.gauss_seidel import Problem, residual, velocities
 from tamis.sim.contact.assembled.linear import Factor, Pattern, factorise, solve
 from tamis.sim.contact.cone import project, slope
@@ -41,30 +41,43 @@ def imbalance(p: Problem, x: Array, centre: Array, c: float, u: Array, force: Ar
     return math.sqrt(total)
 
 
+@inner
+def fill_row(
+    p: Problem,
+    i: int,
+    step: int,
+    pattern: Pattern,
+    f: Factor,
+    D: tuple[float, float, float, float, float, float, float, float, float],
+) -> None:
+    """Write the row of contact ``i``, the pivot ``step``, of ``I + D W`` into the places of the factor."""
+    first = 2 * len(pattern.later)
+    d00, d01, d02, d10, d11, d12, d20, d21, d22 = D
+    for k in range(p.ptr[i], p.ptr[i + 1]):
+        out = pattern.source[k]
+        for b in range(3):
+            m0, m1, m2 = p.block[k, 3 * b], p.block[k, 3 * b + 1], p.block[k, 3 * b + 2]
+            f.block[out, b] = d00 * m0 + d01 * m1 + d02 * m2
+            f.block[out, 3 + b] = d10 * m0 + d11 * m1 + d12 * m2
+            f.block[out, 6 + b] = d20 * m0 + d21 * m1 + d22 * m2
+    for b in range(3):
+        m0, m1, m2 = p.diagonal[i, 0, b], p.diagonal[i, 1, b], p.diagonal[i, 2, b]
+        f.block[first + step, b] = d00 * m0 + d01 * m1 + d02 * m2
+        f.block[first + step, 3 + b] = d10 * m0 + d11 * m1 + d12 * m2
+        f.block[first + step, 6 + b] = d20 * m0 + d21 * m1 + d22 * m2
+        f.block[first + step, 4 * b] += 1.0
+
+
 @kernel
 def fill(p: Problem, centre: Array, c: float, u: Array, pattern: Pattern, f: Factor) -> None:
     """Write ``I + D W`` into the places of the factor."""
-    first = 2 * len(pattern.later)
     for k in range(len(f.block)):
         for j in range(9):
             f.block[k, j] = 0.0
     for step in range(len(pattern.order)):
         i = pattern.order[step]
         D = slope(*(centre[i, 0], centre[i, 1], centre[i, 2]), *(u[i, 0], u[i, 1], u[i, 2]), p.mu[i], c)
-        d00, d01, d02, d10, d11, d12, d20, d21, d22 = D
-        for k in range(p.ptr[i], p.ptr[i + 1]):
-            out = pattern.source[k]
-            for b in range(3):
-                m0, m1, m2 = p.block[k, 3 * b], p.block[k, 3 * b + 1], p.block[k, 3 * b + 2]
-                f.block[out, b] = d00 * m0 + d01 * m1 + d02 * m2
-                f.block[out, 3 + b] = d10 * m0 + d11 * m1 + d12 * m2
-                f.block[out, 6 + b] = d20 * m0 + d21 * m1 + d22 * m2
-        for b in range(3):
-            m0, m1, m2 = p.diagonal[i, 0, b], p.diagonal[i, 1, b], p.diagonal[i, 2, b]
-            f.block[first + step, b] = d00 * m0 + d01 * m1 + d02 * m2
-            f.block[first + step, 3 + b] = d10 * m0 + d11 * m1 + d12 * m2
-            f.block[first + step, 6 + b] = d20 * m0 + d21 * m1 + d22 * m2
-            f.block[first + step, 4 * b] += 1.0
+        fill_row(p, i, step, pattern, f, D)
 
 
 @kernel
@@ -101,8 +114,8 @@ def polish(
     while best > tol and iterations < budget:
         target = 0.1 * max(SHARE * found, 0.1 * tol) * unit
         size = imbalance(p, x, centre, c, u, force)
-        inner = 0
-        while size > target and inner < INNER:
+        spent = 0
+        while size > target and spent < INNER:
             fill(p, centre, c, u, pattern, f)
             factorise(pattern, f)
             for i in range(n):
@@ -122,8 +135,14 @@ def polish(
                 for j in range(3):
                     x[i, j] = trial[i, j]
             size = reached
-            inner += 1
-        iterations += max(inner, 1)
+            spent += 1
+        iterations += max(spent, 1)
+        if not size <= target:  # the centre stays: what does not balance is no better one
+            for i in range(n):
+                for j in range(3):
+                    x[i, j] = centre[i, j]
+            c = max(0.2 * c, SMALLEST)
+            continue
         for i in range(n):
             for j in range(3):
                 x[i, j] -= force[i, j]
@@ -138,12 +157,10 @@ def polish(
                     kept[i, j] = x[i, j]
         if found < best:
             best, where = found, worst
-        if not size <= target:
-            c = max(0.2 * c, SMALLEST)
-        elif inner <= 3:
-            c = min(9.0 * c, LARGEST)
-        elif inner <= 6:
-            c = min(3.0 * c, LARGEST)
+        if spent <= 3:
+            c = min(4.0 * c, LARGEST)
+        elif spent <= 6:
+            c = min(2.0 * c, LARGEST)
     for i in range(n):
         for j in range(3):
             x[i, j] = kept[i, j]

@@ -25,6 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tamis.errors import StudyError, TamisWarning
 from tamis.sim.contact.assembled import mixing
+from tamis.sim.contact.assembled.active_set import active_set_newton
 from tamis.sim.contact.assembled.gauss_seidel import Problem, fill_blocks, invert_all, relax
 from tamis.sim.contact.assembled.interior_point import follow_path
 from tamis.sim.contact.assembled.linear import Factor, Pattern, eliminate, locate
@@ -42,8 +43,10 @@ NEARNESS = 8.0  # times the root of the residual: how far from what sweeps have 
 FARTHEST = 0.5  # at most
 STARTS = (1.0, 1e3, 0.3, 0.1, 0.03, 0.01)  # of further ones; 1e3 for light bodies under heavy ones
 PATH_STEPS = 50
+ACTIVE = 20  # iterations of Newton's method with an active set, before the path and from where it ends
 USUAL_STEPS = 16
 DECIDED = 0.01  # residual of a path from which on Newton's method can go on,
+AGAIN = 60  # attempts of Newton's method, with sweeps between them, once all starts of the path are spent
 POLISH = 30  # with so many iterations,
 CLOSE, STIFF = 1e-4, 1e3  # and below this residual from such a stiffness
 MOST_CONTACTS = 4000  # beyond, the table of the elimination costs more than the sweeps it could save
@@ -113,9 +116,14 @@ def solve_scaled(p: Problem, tol: float) -> Outcome:
             mixed = not mixed
             bout = min(2 * bout, AFTER)
         before = e
-        if path is not None and starts and sweeps >= LEAST and left > BOUT and path.pays(left * cost):
-            start = starts.pop(0) or min(FARTHEST, NEARNESS * math.sqrt(e))
-            taken, e, worst = path.follow(x, u, start, tol)
+        if path is not None and sweeps >= LEAST and left > BOUT and path.pays(left * cost):
+            if starts:
+                start = starts.pop(0) or min(FARTHEST, NEARNESS * math.sqrt(e))
+                taken, e, worst = path.follow(x, u, start, tol)
+            elif path.again < AGAIN:
+                taken, e, worst = path.retry(x, u, tol)
+            else:
+                continue
             steps += taken
             if e < least:
                 best[:] = x
@@ -142,6 +150,8 @@ class _Path:
         self.p = p
         self.pattern: Pattern | None = None
         self.tried = 0
+        self.followed = False
+        self.again = 0
 
     def pays(self, rival: float) -> bool:
         """Say whether the path costs less than ``rival`` products of blocks."""
@@ -165,6 +175,16 @@ class _Path:
         locate(table, self.p.ptr, self.p.col, self.pattern)
         return True
 
+    def retry(self, x: Array, u: Array, tol: float) -> tuple[int, float, int]:
+        """Improve what sweeps have made of x, by the two forms of Newton's method in turn."""
+        assert self.pattern is not None
+        self.again += 1
+        n, fill = len(self.p.mu), len(self.pattern.later)
+        factor, scratch = Factor(np.empty((2 * fill + n, 9)), np.empty((n, 3, 3))), np.empty((6, n, 3))
+        if self.again % 2:
+            return active_set_newton(self.p, self.pattern, factor, x, u, scratch, tol, ACTIVE)
+        return polish(self.p, self.pattern, factor, x, u, scratch, tol, POLISH, FIRST)
+
     def follow(self, x: Array, u: Array, start: float, tol: float) -> tuple[int, float, int]:
         """Follow the path into x and polish where it ends; return steps, residual and worst contact."""
         assert self.pattern is not None
@@ -173,15 +193,21 @@ class _Path:
         scaled = self.p._replace(
             block=np.empty((blocks, 9)), diagonal=np.empty((n, 3, 3)), q=np.empty((n, 3))
         )
-        work = Interior(*np.empty((len(Interior._fields), n, 3)))
-        steps, e, worst = follow_path(
-            self.p, scaled, self.pattern, factor, work, x, u, start, tol, PATH_STEPS
-        )
+        work, scratch = Interior(*np.empty((len(Interior._fields), n, 3))), np.empty((6, n, 3))
+        steps = 0
+        if self.followed:  # from nothing it wanders, and the first path is soon at its end
+            steps, e, worst = active_set_newton(self.p, self.pattern, factor, x, u, scratch, tol, ACTIVE)
+            if e <= tol:
+                return steps, e, worst
+        self.followed = True
+        more, e, worst = follow_path(self.p, scaled, self.pattern, factor, work, x, u, start, tol, PATH_STEPS)
+        steps += more
         if tol < e < DECIDED:
             stiffness = STIFF if e < CLOSE else FIRST
-            more, e, worst = polish(
-                self.p, self.pattern, factor, x, u, np.empty((6, n, 3)), tol, POLISH, stiffness
-            )
+            more, e, worst = polish(self.p, self.pattern, factor, x, u, scratch, tol, POLISH, stiffness)
+            steps += more
+        if tol < e < DECIDED:
+            more, e, worst = active_set_newton(self.p, self.pattern, factor, x, u, scratch, tol, ACTIVE)
             steps += more
         return steps, e, worst
 

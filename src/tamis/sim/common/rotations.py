@@ -10,6 +10,7 @@ and the momentum in space of a free body to round-off, because the same rotation
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,27 +21,51 @@ Floats = NDArray[np.float64]
 
 
 @inner
+def entries(
+    w: Any, x: Any, y: Any, z: Any
+) -> tuple[tuple[Any, Any, Any], tuple[Any, Any, Any], tuple[Any, Any, Any]]:
+    """Return the rows of the rotation matrix of a unit quaternion; of many, where the components are arrays."""
+    return (
+        (1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y - w * z), 2.0 * (x * z + w * y)),
+        (2.0 * (x * y + w * z), 1.0 - 2.0 * (x * x + z * z), 2.0 * (y * z - w * x)),
+        (2.0 * (x * z - w * y), 2.0 * (y * z + w * x), 1.0 - 2.0 * (x * x + y * y)),
+    )
+
+
+@inner
 def matrix(q: Floats, out: Floats) -> None:
     """Write the rotation matrix of a unit quaternion: its columns are the body's axes in space."""
-    w, x, y, z = q[0], q[1], q[2], q[3]
-    out[0, 0] = 1.0 - 2.0 * (y * y + z * z)
-    out[0, 1] = 2.0 * (x * y - w * z)
-    out[0, 2] = 2.0 * (x * z + w * y)
-    out[1, 0] = 2.0 * (x * y + w * z)
-    out[1, 1] = 1.0 - 2.0 * (x * x + z * z)
-    out[1, 2] = 2.0 * (y * z - w * x)
-    out[2, 0] = 2.0 * (x * z - w * y)
-    out[2, 1] = 2.0 * (y * z + w * x)
-    out[2, 2] = 1.0 - 2.0 * (x * x + y * y)
+    rows = entries(q[0], q[1], q[2], q[3])
+    for i in range(3):
+        out[i, 0], out[i, 1], out[i, 2] = rows[i]
+
+
+def matrices(quaternions: Any) -> Floats:
+    """Return the rotation matrices (..., 3, 3) of unit quaternions (..., 4)."""
+    w, x, y, z = np.moveaxis(np.asarray(quaternions, dtype=np.float64), -1, 0)
+    return np.moveaxis(np.array(entries(w, x, y, z)), (0, 1), (-2, -1))
+
+
+def rotation(quaternion: Any) -> Floats:
+    """Return the rotation matrix of a quaternion of any length but zero."""
+    return matrices(np.asarray(quaternion, dtype=np.float64) / np.linalg.norm(quaternion))
+
+
+@inner
+def hamilton(p: Any, q: Any) -> tuple[Any, Any, Any, Any]:
+    """Return the product of two quaternions: first the rotation ``q``, then ``p``."""
+    return (
+        p[0] * q[0] - p[1] * q[1] - p[2] * q[2] - p[3] * q[3],
+        p[0] * q[1] + p[1] * q[0] + p[2] * q[3] - p[3] * q[2],
+        p[0] * q[2] - p[1] * q[3] + p[2] * q[0] + p[3] * q[1],
+        p[0] * q[3] + p[1] * q[2] - p[2] * q[1] + p[3] * q[0],
+    )
 
 
 @inner
 def times(p: Floats, q: Floats, out: Floats) -> None:
-    """Write the product: first the rotation ``q``, then ``p``. ``out`` may be neither of them."""
-    out[0] = p[0] * q[0] - p[1] * q[1] - p[2] * q[2] - p[3] * q[3]
-    out[1] = p[0] * q[1] + p[1] * q[0] + p[2] * q[3] - p[3] * q[2]
-    out[2] = p[0] * q[2] - p[1] * q[3] + p[2] * q[0] + p[3] * q[1]
-    out[3] = p[0] * q[3] + p[1] * q[2] - p[2] * q[1] + p[3] * q[0]
+    """Write the product: first the rotation ``q``, then ``p``."""
+    out[0], out[1], out[2], out[3] = hamilton(p, q)
 
 
 @inner
@@ -85,3 +110,20 @@ def spun(inertia: Floats, h: float, a: float, b: float, c: float) -> tuple[float
         if abs(dx) + abs(dy) + abs(dz) <= 4e-16 * size:
             break
     return 2.0 * x - a, 2.0 * y - b, 2.0 * z - c
+
+
+def quaternion_of(R: Floats) -> tuple[float, float, float, float]:
+    """Return the unit quaternion of a rotation matrix (Shepperd's choice of the largest component)."""
+    trace = R[0, 0] + R[1, 1] + R[2, 2]
+    four = np.array([trace, 2 * R[0, 0] - trace, 2 * R[1, 1] - trace, 2 * R[2, 2] - trace])
+    k = int(four.argmax())
+    s = math.sqrt(1.0 + four[k])
+    w, x, y, z = R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1], 0.0
+    xy, xz, yz = R[0, 1] + R[1, 0], R[0, 2] + R[2, 0], R[1, 2] + R[2, 1]
+    w, x, y, z = (
+        (s * s, w, x, y),
+        (w, s * s, xy, xz),
+        (x, xy, s * s, yz),
+        (y, xz, yz, s * s),
+    )[k]
+    return (0.5 * w / s, 0.5 * x / s, 0.5 * y / s, 0.5 * z / s)

@@ -1,0 +1,1 @@
+"""Ground motions: stochastic accelerograms, and their parameters from records."""

@@ -1,0 +1,340 @@
+"""Studies that draw their parameters from the posteriors of others."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+import tamis
+from tamis import Study, load_results
+from tamis.cli.main import main
+from tamis.study.reader import read
+from tamis.study.stages.table import up_to_date
+from tests.chained import exact, write_chain
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    folder = write_chain(tmp_path_factory.mktemp("chain"))
+    Study.load(folder / "study.toml").run(executor=0)
+    return folder
+
+
+@pytest.fixture
+def chain(tmp_path):
+    return write_chain(tmp_path)
+
+
+def edit(path, old, new):
+    text = path.read_text()
+    assert old in text, old
+    path.write_text(text.replace(old, new, 1))
+
+
+def stale(folder):
+    return [stage for stage, good in up_to_date(read(folder / "study.toml")).items() if not good]
+
+
+def test_mixed_prediction_equals_the_closed_form(ran):
+    found = load_results(ran / "results/study")
+    sources = {s.name: s for s in found.sources}
+    slopes = {"one": 1.0, "half": 0.5}
+    post = {name: exact(slope) for name, slope in slopes.items()}
+    odds = np.exp([post[name][2] for name in slopes])
+    p = dict(zip(slopes, odds / odds.sum(), strict=True))
+    for name, source in sources.items():
+        # the evidence is known to 0.002
+        assert source.weight == pytest.approx(p[name], abs=5 * 0.002 * p["one"] * p["half"] * 2)
+        assert len(source.x) == round(4000 * source.weight)
+        assert source.best[0] == pytest.approx(post[name][0], abs=1e-3)  # the mode of a Gaussian is its mean
+    panel = next(panel for panel in found.panels if panel.series == "far")
+    mean = {name: 3.0 * slopes[name] + 2.0 * post[name][0] for name in slopes}
+    whole = sum(p[n] * mean[n] for n in slopes)
+    parts = np.array(
+        [
+            sum(p[n] * 4.0 * post[n][1] for n in slopes),
+            sum(p[n] * (mean[n] - whole) ** 2 for n in slopes),
+            0.7**2,
+        ]
+    )
+    # standard errors of 4000 draws from samples worth 4000: a false alarm in 3 of 1000 seeds each
+    error = np.sqrt(parts.sum() / panel.worth)
+    assert abs(panel.mean[0] - whole) < 3 * error
+    assert abs(panel.sd_model[0] ** 2 - parts.sum()) < 3 * np.sqrt((panel.split_error**2).sum())
+    assert np.all(np.abs(panel.split[:, 0] - parts) < 3 * panel.split_error[:, 0])
+    assert np.all(np.abs(panel.shares[:, 0] - parts / parts.sum()) < 3 * panel.share_error[:, 0])
+    # at a gain of five, twice that of the means' distance: the models agree to 0.2 % of the variance
+    sweep = next(panel for panel in found.panels if panel.series == "gains")
+    apart = [sum(p[n] * (g * slopes[n] + 2 * post[n][0]) for n in slopes) for g in sweep.x]
+    model = [
+        sum(p[n] * (g * slopes[n] + 2 * post[n][0] - a) ** 2 for n in slopes)
+        for g, a in zip(sweep.x, apart, strict=True)
+    ]
+    assert np.all(np.abs(sweep.split[1] - model) < 3 * sweep.split_error[1])
+    # the best fits stand beside: runs at both modes, seeds averaged
+    assert panel.best_of == ("one", "half") and panel.best.shape == (2, 1)
+    assert np.all(np.abs(panel.best[:, 0] - [mean["one"], mean["half"]]) < 3 * 0.7 / np.sqrt(2))
+    # a mixture of normals passes its limit with a probability that is known
+    from scipy.stats import norm
+
+    passing = sum(p[n] * norm.sf(8.0, mean[n], np.sqrt(4 * post[n][1] + 0.49)) for n in slopes)
+    assert abs(panel.exceedance[0, 0] - passing) < 3 * panel.exceedance_error[0, 0]
+
+
+def test_each_draw_carries_what_its_study_held_fixed(ran):
+    study = Study.load(ran / "study.toml")
+    assert study.space.names == ("theta", "slope")
+    assert [dict(o.held) for o in study.origins] == [{"slope": 1.0}, {"slope": 0.5}]
+
+
+def test_posteriors_are_named_in_the_manifest_and_the_report(ran):
+    manifest = json.loads((ran / "results/study/manifest.json").read_text())
+    sources = load_results(ran / "results/study").sources
+    assert manifest["posteriors"] == {s.file: s.content for s in sources}
+    assert all(len(s.content) == 32 for s in sources)
+    page = (ran / "results/study/report.html").read_text()
+    for words in (
+        "Sources",
+        "Robust prediction and best fit",
+        "Where the variance comes from",
+        "best fit, half",
+    ):
+        assert words in page
+    verdict = manifest["result"]["verdict"]
+    assert "4000 draws of posteriors (54 % one, 46 % half) were propagated" in verdict
+    for name in ("robust", "variance", "sources", "sources-parameters"):
+        assert (ran / "results/study/tables" / f"{name}.csv").is_file()
+
+
+def test_what_makes_a_chain_stale(ran, tmp_path):
+    shutil.copytree(ran.parent, tmp_path / "all")
+    folder = tmp_path / "all" / ran.name
+    line = folder.parent / "line"
+    assert stale(folder) == []
+    before = (folder / "results/study/sources.npz").read_bytes()
+    edit(line / "common.toml", "sd = 0.5", "sd = 0.6")  # a source that changed
+    assert stale(folder) == ["sources", "prediction", "report"]
+    edit(line / "common.toml", "sd = 0.6", "sd = 0.5")
+    assert stale(folder) == []
+    shutil.rmtree(line / "results/half")  # a source that was lost is made again, and nothing else is
+    assert stale(folder) == ["sources", "prediction", "report"]
+    seconds = json.loads((folder / "results/study/manifest.json").read_text())["stages"]
+    Study.load(folder / "study.toml").run(executor=0)
+    assert stale(folder) == [] and (folder / "results/study/sources.npz").read_bytes() == before
+    after = json.loads((folder / "results/study/manifest.json").read_text())["stages"]
+    assert after["prediction"] == seconds["prediction"]
+    posterior = line / "results/one/posterior.npz"
+    posterior.write_bytes(posterior.read_bytes()[:-1] + b"x")  # damaged
+    assert stale(folder)[0] == "sources"
+    edit(folder / "study.toml", "draws = 4000", "draws = 300")
+    Study.load(folder / "study.toml").run(executor=0)
+    assert sum(len(s.x) for s in load_results(folder / "results/study").sources) == 300
+
+
+def test_weighting_again_targets_the_posterior_squared(chain):
+    edit(chain / "study.toml", "replicates = 2", 'reweight = "posterior"')
+    edit(chain / "study.toml", ', "../line/half.toml"', "")
+    found = Study.load(chain / "study.toml").run(executor=0)
+    (source,) = found.sources
+    mean, variance, _ = exact(1.0)
+    # the square of a Gaussian has half its variance; 4000 draws of 4000 rows, worth 0.87 of them (3/4 to the 1/2)
+    worth = 1 / (1 / 4000 + 1 / source.effective)
+    assert 0.8 * 4000 < source.effective < 0.95 * 4000
+    assert abs(source.x.mean() - mean) < 3 * np.sqrt(variance / 2 / worth)
+    assert abs(source.x.var() - variance / 2) < 3 * variance / 2 * np.sqrt(2 / worth)
+    assert source.moments[1, 0] ** 2 == pytest.approx(variance, rel=3 * np.sqrt(2 / 4000))
+    assert source.drawn_moments[1, 0] == pytest.approx(source.moments[1, 0] / np.sqrt(2), rel=0.03)
+    panel = found.panels[0]
+    assert abs(panel.sd_model[0] ** 2 - (4 * variance / 2 + 0.49)) < 3 * panel.split_error[0, 0]
+    assert np.isnan(panel.split[2, 0])  # one run a draw: the noise is unknown
+    told = f"fall to {source.drawn_moments[1, 0] / source.moments[1, 0]:.2f} of"
+    assert any(w.serious and "posterior squared" in w.text and told in w.text for w in found.worries)
+    page = (chain / "results/study/report.html").read_text()
+    assert "What weighting again does" in page and "posterior squared" in page
+    assert "cannot be told from the parameters" in page
+
+
+def test_a_source_without_weight_is_told_and_left_out(chain):
+    edit(chain.parent / "line/half.toml", "slope = 0.5", "slope = 0.02")
+    edit(chain / "study.toml", "draws = 4000", "draws = 40")
+    found = Study.load(chain / "study.toml").run(executor=0)
+    assert [len(s.x) for s in found.sources] == [40, 0]
+    assert any("Too little weight for two draws, hence none: half" in w.text for w in found.worries)
+    assert found.panels[0].best_of == ("one",) and found.panels[0].split[1, 0] == 0
+
+
+def test_equal_weights_need_no_evidence(chain):
+    edit(chain.parent / "line/common.toml", "n = 4000", 'method = "metropolis"\nchains = 8\ndraws = 400')
+    with pytest.raises(
+        tamis.StudyError, match=r'parameters.weights: one is sampled by "metropolis".*weights = "equal"'
+    ):
+        Study.load(chain / "study.toml").run(executor=0)
+    edit(chain / "study.toml", "draws = 4000", 'draws = 50\nweights = "equal"')
+    found = Study.load(chain / "study.toml").run(executor=0)
+    assert [len(s.x) for s in found.sources] == [25, 25]
+
+
+def test_evidences_of_other_measurements_do_not_weigh(chain):
+    (chain.parent / "line/other.csv").write_text("y\n2.5\n")
+    observe = (
+        '[[experiment]]\nname = "pull"\nobserve = [ { output = "y", data = "other.csv", y = "y", noise = '
+    )
+    (chain.parent / "line/half.toml").write_text(
+        f'extends = "common.toml"\n{observe}{{ kind = "known", sd = 0.5 }} }} ]\n'
+    )
+    with pytest.raises(tamis.StudyError, match=r'not held against the same measurements.*weights = "equal"'):
+        Study.load(chain / "study.toml").run(executor=0)
+
+
+def test_part_of_the_draws_and_held_out_tests(chain):
+    (chain / "seen.csv").write_text("z [m]\n7.0\n")
+    edit(chain / "study.toml", 'name = "far"', 'name = "far"\nwhere = { theta = [2.5, 9.0] }')
+    more = '[[experiment]]\nname = "seen"\nuse = "validate"\nobserve = [ { output = "z", data = "seen.csv", noise = '
+    text = (chain / "study.toml").read_text()
+    (chain / "study.toml").write_text(f'{text}{more}{{ kind = "known", sd = 0.1 }} }} ]\n')
+    edit(chain / "study.toml", "draws = 4000", "draws = 400")
+    found = Study.load(chain / "study.toml").run(executor=0)
+    seen, far, _ = found.panels
+    assert seen.use == "validate" and seen.coverage == 1.0 and seen.share == 1.0
+    assert far.best_of == () and 0.4 < far.share < 0.7 and far.condition
+    assert far.model.min() > 2 * 2.5 + 1.5 - 4 * 0.7
+
+
+def test_monte_carlo_of_a_chain_draws_from_its_draws(chain):
+    edit(chain / "study.toml", "draws = 4000", "draws = 200")
+    edit(chain / "study.toml", "[[predict]]", "[propagate]\nmost = 400\n[[predict]]")
+    found = Study.load(chain / "study.toml").run(executor=0)
+    (first, *_) = found.propagations
+    assert first.source == "posterior" and len(first.values) >= 200
+    assert set(first.values) <= set(found.panels[0].model[:200, 0])  # the runs there were
+
+
+def test_check_prices_the_chain_and_what_it_draws_from(chain, capsys):
+    edit(chain / "study.toml", "model.py:throw", "model.py:slowly")
+    assert main(["check", str(chain / "study.toml")]) == 0
+    said = capsys.readouterr().out
+    assert "one: its posterior is made first" in said and "  posterior: 4000 samples (tmcmc)" in said
+    assert "prediction of far: 8004 runs" in said and "prediction of gains: 40020 runs" in said
+    assert "one (1), half (0.5)" in said
+    assert not (chain / "results/study/sources.npz").exists()
+    Study.load(chain.parent / "line/one.toml").run("posterior", executor=0)
+    assert main(["check", str(chain / "study.toml")]) == 0
+    assert "one: its posterior is up to date" in capsys.readouterr().out
+
+
+REFUSED = [
+    # what a chain cannot do
+    (
+        '[[predict]]\nname = "far"',
+        '[[experiment]]\nname = "far"',
+        "experiment[0].use: a study that draws its parameters `from` posteriors cannot calibrate",
+    ),
+    (
+        "[[predict]]",
+        '[surrogate]\nmethod = "pce"\n[[predict]]',
+        "surrogate.method: polynomial chaos needs independent",
+    ),
+    (
+        "[[predict]]",
+        '[surrogate]\nmethod = "kriging"\n[[predict]]',
+        "surrogate: there is no prior over which a design",
+    ),
+    ("[[predict]]", "[design]\nn = 9\n[[predict]]", "design: there is no prior to lay a design over"),
+    ("[[predict]]", "[sensitivity]\n[[predict]]", "sensitivity: there is no design to read it from"),
+    ("[[predict]]", "[inference]\nn = 99\n[[predict]]", "inference.n: nothing is sampled here"),
+    ('name = "far"', 'name = "far"\ndraws = 9', "predict[0].draws: [parameters] draws says how many"),
+    ("draws = 4000", "draws = 3", "parameters.draws: expected at least 2 for each of 2 studies, found 3"),
+    ("draws = 4000", "theta = { prior = 'normal', mean = 0.0, sd = 1.0 }", "has no priors of its own"),
+    ("replicates = 2", "replicate = 2", 'unknown key "replicate"; did you mean "replicates"?'),
+    ("replicates = 2", 'weights = "evidenc"', 'parameters.weights: expected "evidence" or "equal"'),
+    (
+        'throw"\n',
+        'throw"\ninputs = { seed = 3 }\n',
+        "parameters.replicates: model.py:throw is given its seed",
+    ),
+    ('throw"\n', 'throw"\ninputs = { theta = 3.0 }\n', "model.inputs.theta: is also a parameter"),
+    ('name = "far"', 'name = "far"\nconditions = { theta = 1.0 }', "is a condition and a parameter at once"),
+    # what it cannot draw from
+    ("one.toml", "none.toml", 'no study file "'),
+    ("one.toml", "half.toml", "parameters.from[1]: ../line/half.toml is named twice"),
+    ("../line/one.toml", "study.toml", "parameters.from[0]: study.toml is this study itself"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "said"), REFUSED, ids=[case[2][:40] for case in REFUSED])
+def test_what_is_refused(chain, old, new, said):
+    edit(chain / "study.toml", old, new)
+    with pytest.raises(tamis.StudyError) as refused:
+        Study.load(chain / "study.toml").run(executor=0)
+    assert said in str(refused.value)
+
+
+def test_studies_that_draw_from_each_other_are_refused(chain):
+    text = (chain / "study.toml").read_text()
+    (chain / "back.toml").write_text(text.replace("../line/one.toml", "study.toml"))
+    edit(chain / "study.toml", "../line/one.toml", "back.toml")
+    with pytest.raises(
+        tamis.StudyError, match=r"back.toml draws from this study in turn and has no posterior"
+    ):
+        Study.load(chain / "study.toml")
+    edit(chain / "back.toml", '"study.toml", ', "")
+    with pytest.raises(
+        tamis.StudyError, match=r"back.toml itself draws from .*half.*name the studies that have"
+    ):
+        Study.load(chain / "study.toml")
+
+
+SOURCES = [
+    (
+        "common.toml",
+        'name = "pull"',
+        'name = "pull"\nuse = "validate"',
+        "has no posterior: it has no [[experiment]]",
+    ),
+    ("common.toml", "n = 4000", 'n = 4000\nsplit = "experiment"', "calibrates each part of its data alone"),
+    (
+        "model.py",
+        'unit="m")}, outputs',
+        'unit="mm")}, outputs',
+        'one gives theta in "mm", but model.py:throw takes it',
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "old", "new", "said"), SOURCES, ids=["no-data", "split", "units"])
+def test_sources_that_are_refused(chain, name, old, new, said):
+    edit(chain.parent / "line" / name, old, new)
+    if name == "model.py":
+        (chain.parent / "line/pull.csv").write_text("y\n2.0\n")
+    with pytest.raises(tamis.StudyError) as refused:
+        Study.load(chain / "study.toml")
+    assert said in str(refused.value)
+
+
+def test_choices_in_which_studies_differ_are_refused(chain):
+    port = 'inputs={"theta": tamis.Port("theta", unit="m"), "law": tamis.Port("law", choices=("a", "b"))}'
+    line = chain.parent / "line"
+    edit(line / "model.py", 'inputs={"theta": tamis.Port("theta", unit="m")}', port)
+    (line / "model.py").write_text(
+        (line / "model.py").read_text().replace("kind=0.0", 'law="a"').replace("kind", "law")
+    )
+    edit(line / "half.toml", "slope = 0.5", 'slope = 0.5\nlaw = "b"')
+    edit(
+        chain / "model.py",
+        'PORTS = {"theta"',
+        'PORTS = {"law": tamis.Port("law", choices=("a", "b")), "theta"',
+    )
+    text = (
+        (chain / "model.py")
+        .read_text()
+        .replace("seed=0)", 'seed=0, law="a")')
+        .replace("seed):", "seed, law):")
+    )
+    (chain / "model.py").write_text(text)
+    with pytest.raises(
+        tamis.StudyError, match=r"the studies differ in law \(one: a, half: b\), which is no number"
+    ):
+        Study.load(chain / "study.toml")
+    edit(chain / "study.toml", 'throw"\n', 'throw"\ninputs = { law = "b" }\n')
+    assert Study.load(chain / "study.toml").fixed == {"law": "b"}
