@@ -195,7 +195,8 @@ def test_rest_and_a_second_agree_on_what_is_blocked():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TamisWarning)
         run.run()
-    assert len(seen) >= 20 and sum(seen) <= 0.05 * len(seen)  # an arch may still creep apart
+    # 9 of 200 opened again when they were counted; four or more of twenty have a probability of one in a hundred
+    assert len(seen) >= 20 and sum(seen[:20]) <= 3
 
 
 @pytest.mark.slow
