@@ -70,10 +70,10 @@ def read_csv(path: Path | str) -> Sheet:
             f"{path.name}: expected a header line and at least one row, found {len(rows)} line(s)"
         )
     if all(_is_number(cell) for cell in rows[0].cells):
-        found = ", ".join(rows[0].cells[:4])
+        shown = ", ".join(rows[0].cells[:4])
         raise StudyError(
             f"{path.name}, line {rows[0].line}: expected a header with the names of the columns, found numbers "
-            f"({found}); write one above them, such as t [s], a [m/s2]"
+            f"({shown}); write one above them, such as t [s], a [m/s2]"
         )
     names, units = [], {}
     for cell in rows[0].cells:

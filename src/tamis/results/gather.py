@@ -212,7 +212,7 @@ def _design_runs(folder: Path, record: StudyRecord, store: RunStore, fresh: Coll
         x = np.repeat(record.model_space.from_unit(u), each, axis=0)
     runs = tuple(tuple(stored(store, row)) for row in keys)
     tests = tuple(name for series in record.designed for name in series.experiments)
-    below = load_arrays(folder / "cheap.npz") if "cheap" in fresh else {"names": ()}
+    below: dict[str, Any] = load_arrays(folder / "cheap.npz") if "cheap" in fresh else {"names": ()}
     cheaper = []
     for k, name in enumerate(map(str, below["names"])):
         every = [*below[f"{k}.keys"].ravel(), *np.ravel(found.get(f"added.{k}", ()))]

@@ -40,15 +40,12 @@ def check_chain(fail: Fault, file: StudyFile, table: FromTable) -> None:
     if file.surrogate.method == "pce":
         message = "polynomial chaos needs independent inputs of known laws; posterior draws are neither"
         raise fail("surrogate.method", f'{message}: run the simulator itself (method = "none")')
-    for kind, tables in (("experiment", file.experiment), ("predict", file.predict)):
-        for i, asked in enumerate(tables):
-            if asked.emulate:
-                message = (
-                    "there is no surrogate: it would need a prior to lay its design over, and posterior draws"
-                )
-                raise fail(
-                    f"{kind}[{i}].emulate", f"{message} are none; remove it, and the simulator itself answers"
-                )
+    emulates = [(f"experiment[{i}]", test.emulate) for i, test in enumerate(file.experiment)]
+    emulates += [(f"predict[{i}]", ahead.emulate) for i, ahead in enumerate(file.predict)]
+    for where, asked in emulates:
+        if asked:
+            message = "there is no surrogate: it would need a prior to lay its design over, and posterior draws"
+            raise fail(f"{where}.emulate", f"{message} are none; remove it, and the simulator itself answers")
     nothing = {
         "surrogate": "there is no prior over which a design for a surrogate could be laid",
         "design": "there is no prior to lay a design over: [parameters] draws says how many points are run",
