@@ -72,28 +72,29 @@ def integrate(
     groups = {fine: _Group(subdomains, state, fine) for fine in (False, True)}
     kept = _Kept(subdomains, stages[0], state)
     gaps, energy = np.zeros(2), np.zeros(steps)
-    for n in range(steps):
-        parts, links = stages[min(n, len(stages) - 1)]
-        twice = n > 0 and len(stages) > 1
-        if n == 1 and twice:
-            remember(parts, links, state)
-        if n % every == 0:
-            kept.keep(n * dt)
-        newmark.predict(parts, state, False, twice)
-        groups[False].advance(parts, load, pattern, float(signal[(n + 1) * subcycling]), (n + 1) * dt)
-        for j in range(1, subcycling + 1):
-            newmark.predict(parts, state, True, False)
-            at = n * subcycling + j
-            groups[True].advance(parts, load, pattern, float(signal[at]), at * dt / subcycling)
-            energy[n] += newmark.couple(parts, links, state, j / subcycling)
-            groups[True].link()
-        energy[n] += newmark.close(parts, links, state)
-        groups[False].link()
-        gaps = np.maximum(gaps, newmark.largest_gaps(links, state))
-        if not np.isfinite(gaps).all() or not np.isfinite(state.u).all():
-            raise SimulationError(
-                f"the motion is no longer finite at t = {(n + 1) * dt:g} s: it has diverged"
-            )
+    with np.errstate(over="ignore", invalid="ignore"):  # divergence is said once, below
+        for n in range(steps):
+            parts, links = stages[min(n, len(stages) - 1)]
+            twice = n > 0 and len(stages) > 1
+            if n == 1 and twice:
+                remember(parts, links, state)
+            if n % every == 0:
+                kept.keep(n * dt)
+            newmark.predict(parts, state, False, twice)
+            groups[False].advance(parts, load, pattern, float(signal[(n + 1) * subcycling]), (n + 1) * dt)
+            for j in range(1, subcycling + 1):
+                newmark.predict(parts, state, True, False)
+                at = n * subcycling + j
+                groups[True].advance(parts, load, pattern, float(signal[at]), at * dt / subcycling)
+                energy[n] += newmark.couple(parts, links, state, j / subcycling)
+                groups[True].link()
+            energy[n] += newmark.close(parts, links, state)
+            groups[False].link()
+            gaps = np.maximum(gaps, newmark.largest_gaps(links, state))
+            if not np.isfinite(gaps).all() or not np.isfinite(state.u).all():
+                raise SimulationError(
+                    f"the motion is no longer finite at t = {(n + 1) * dt:g} s: it has diverged"
+                )
     if steps % every == 0:
         kept.keep(steps * dt)
     return kept.history(float(gaps[0]), float(gaps[1]), energy)
