@@ -44,7 +44,9 @@ def check_chain(fail: Fault, file: StudyFile, table: FromTable) -> None:
     emulates += [(f"predict[{i}]", ahead.emulate) for i, ahead in enumerate(file.predict)]
     for where, asked in emulates:
         if asked:
-            message = "there is no surrogate: it would need a prior to lay its design over, and posterior draws"
+            message = (
+                "there is no surrogate: it would need a prior to lay its design over, and posterior draws"
+            )
             raise fail(f"{where}.emulate", f"{message} are none; remove it, and the simulator itself answers")
     nothing = {
         "surrogate": "there is no prior over which a design for a surrogate could be laid",
