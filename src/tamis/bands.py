@@ -48,7 +48,8 @@ class Bands(Rowwise):
         edges = np.asarray(self.edges)
         if self.also:
             return np.arange(1.0, (len(edges) - 1) * (1 + len(self.also)) + 1.0)
-        return np.sqrt(edges[:-1] * edges[1:]) if edges[0] > 0 else 0.5 * (edges[:-1] + edges[1:])
+        middles = np.sqrt(edges[:-1] * edges[1:]) if edges[0] > 0 else 0.5 * (edges[:-1] + edges[1:])
+        return np.asarray(middles, dtype=float)
 
     def many(self, outputs: Outputs) -> Array:
         """Return (n, m) levels; NaN where a signal is too short, too coarse or unevenly sampled."""

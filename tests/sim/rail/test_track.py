@@ -117,7 +117,7 @@ def test_a_track_from_a_file_is_the_track_that_was_written(tmp_path: Path) -> No
     [
         ("s,lateral,gauge,vertical,cross_level", lambda t: t[[0, 1, 3, 4, 5, 6, 7, 8, 9]], "equally spaced"),
         ("s,lateral,gauge,vertical,cross_level", lambda t: t[:5], "at least 8 samples"),
-        ("s,lateral,gage,vertical,cross_level", lambda t: t, 'no column "gauge"'),
+        ("s,lateral,gauges,vertical,cross_level", lambda t: t, 'no column "gauge"'),
         ("s [ft],lateral,gauge,vertical,cross_level", lambda t: t, 'column "s" must be in m, found ft'),
     ],
 )

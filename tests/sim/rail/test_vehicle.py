@@ -1,4 +1,4 @@
-"""The train against exact answers: statics, transfer functions, Klingel's wave, eigenvalues, another integrator."""
+"""The train against exact answers: loads at rest, transfer functions, Klingel's wave, eigenvalues, another integrator."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def roll(train: drive.Train, x: Array, v: float, h: float, steps: int, every: in
     return states
 
 
-# --- statics ---------------------------------------------------------------------------------------------------------
+# --- at rest ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_symmetric_car_on_a_perfect_track_loads_its_wheels_alike() -> None:
@@ -249,7 +249,7 @@ def rough(duration: float) -> tuple[drive.Train, Array, float, float]:
     case = Vehicle(spectrum="high", conicity=0.3, duration=duration, seed=3)
     train = drive.train_of(case)
     train = train._replace(car=train.car._replace(stop_play=0.003, clearance=0.004))
-    train.bogies.lateral_force[:] = 3e3
+    train.bogies.lateral_force[:] = train.bogies.vertical_force[:] = 3e3
     start = float(train.lead[-1])
     line = drive.line_of(case, start + case.speed * duration)
     line = drive.faded(line, start, 60.0)
@@ -316,13 +316,13 @@ def test_against_radau_with_all_nonlinear_elements_at_work() -> None:
     assert np.abs(d[:, [2, 3, 10, 11]]).max() > b.vertical_force[0]
     reach = q[:, 0] + c.pivot * q[:, 4] + (c.car_height - c.stop_height) * q[:, 2] - q[:, 5]
     assert np.abs(reach).max() > c.stop_play
-    fine, coarse = sampled(duration, 5e-5)[0], sampled(duration, 1e-3)[0]
+    fine, coarse = sampled(duration, 5e-4)[0], sampled(duration, 1e-3)[0]
     forces = sampled(duration, 1e-3)[1]
     assert np.abs(forces[:, :, 2:]).max() > 2e4  # N: flanges touch, creep forces saturate
     errors = worst(fine, q), worst(coarse, q)
-    print(f"error at 5e-5 s: {errors[0]:.2g} of peak, at 1e-3 s: {errors[1]:.2g}")
+    print(f"error at 5e-4 s: {errors[0]:.2g} of peak, at 1e-3 s: {errors[1]:.2g}")
     assert errors[0] < 1e-6, errors
-    assert errors[1] < 1e-3, errors
+    assert errors[1] < 2e-5, errors  # the step of the cost row
 
 
 # --- the train --------------------------------------------------------------------------------------------------------

@@ -78,7 +78,8 @@ def _step(train: Train, fastest: float, longest: float, between: float) -> int:
         car.secondary_series * car.vertical_ratio / bogies.vertical_rate.min(),
         car.yaw_series * car.yaw_ratio / bogies.yaw_rate.min(),
     )
-    return max(1, math.ceil(between / min(longest, _STABLE / max(fastest, *blown)) - 1e-9))
+    limit = min(longest, _STABLE / max(fastest, *map(float, blown)))
+    return max(1, math.ceil(between / limit - 1e-9))
 
 
 def line_of(case: Vehicle, needed: float) -> tracks.Line:

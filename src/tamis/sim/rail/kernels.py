@@ -220,9 +220,9 @@ def wheelset(
         flange = math.copysign(car.flange * deep * deep / (deep + car.flange_onset), e)
     slip = -cone * e / car.radius - b * vyaw / v  # longitudinal, left; right has the other sign
     side = (vy + car.radius * rail[6]) / v - yaw
-    spin, cant = vyaw / v, cone / car.radius
-    xl, yl = saturated(-car.f11 * slip, -car.f22 * side - car.f23 * (spin - cant), car.friction * n_left)
-    xr, yr = saturated(car.f11 * slip, -car.f22 * side - car.f23 * (spin + cant), car.friction * n_right)
+    spin, lean = vyaw / v, cone / car.radius
+    xl, yl = saturated(-car.f11 * slip, -car.f22 * side - car.f23 * (spin - lean), car.friction * n_left)
+    xr, yr = saturated(car.f11 * slip, -car.f22 * side - car.f23 * (spin + lean), car.friction * n_right)
     tilt = rail[5] + cone * e / b
     left = yl - car.gravity_scale * n_left * (cone + tilt)
     right = yr + car.gravity_scale * n_right * (cone - tilt)

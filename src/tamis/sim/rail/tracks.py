@@ -68,7 +68,7 @@ def made(track: Track) -> Line:
     if track.file:
         line = load(track.file)
         n = round(track.length / track.spacing) + 1
-        s = track.spacing * np.arange(n)
+        s = track.spacing * np.arange(n, dtype=float)
         if s[-1] > line.s[-1] * (1.0 + 1e-12):
             raise SimulationError(
                 f"{Path(track.file).name} is {line.s[-1]:g} m long, less than the length asked for, {track.length:g} m"
@@ -104,7 +104,7 @@ def synthesised(track: Track) -> Line:
     signals = irfft(0.5 * size * amplitudes * waves, size, axis=1)[
         :, :n
     ]  # which divides by the size, and adds both signs
-    s = track.spacing * np.arange(n)
+    s = track.spacing * np.arange(n, dtype=float)
     return Line(s, track.amplitude * _level(track, s, rng) * signals.T)
 
 
@@ -117,7 +117,7 @@ def _level(track: Track, s: Array, rng: np.random.Generator) -> Array:
     places = (s / track.variation_length)[:, None] + 1.0 - np.arange(knots)
     weights = np.where(np.abs(places) < 2.0, np.cos(0.25 * math.pi * places) ** 2, 0.0)
     smooth = weights @ rough / np.sqrt(np.square(weights).sum(axis=1))
-    return np.exp(track.variation * smooth - track.variation**2)[:, None]
+    return np.asarray(np.exp(track.variation * smooth - track.variation**2)[:, None])
 
 
 def load(path: str) -> Line:
@@ -143,7 +143,9 @@ def _read(path: str, *state: int) -> Line:
             f'{sheet.path.name}, line {sheet.lines[at + 1]}: samples of a track are equally spaced along "s", found '
             f"{s[at + 1] - s[at]:g} m after {spacing:g} m on average; resample it"
         )
-    return Line(spacing * np.arange(len(s)), np.column_stack([sheet.numbers(name) for name in NAMES]))
+    return Line(
+        spacing * np.arange(len(s), dtype=float), np.column_stack([sheet.numbers(name) for name in NAMES])
+    )
 
 
 def pieces(line: Line) -> Array:
