@@ -61,7 +61,7 @@ from numba.core import types as _types
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
 from numba.core.typing.templates import signature
-from numba.extending import register_jitable
+from numba.extending import register_jitable, typeof_impl
 
 from tamis.families import cache_folder, closure, code_hash, own_code
 
@@ -75,6 +75,7 @@ _OPTIONS: Any = {
 _KEEP_SECONDS = 30 * 86400.0
 _OURS = re.compile(r"[\w.-]+-[0-9a-f]{16}")  # folders of compiled files
 _held: set[Path] = set()  # the caches that this process holds
+_addresses: dict[Callable[..., Any], Address] = {}
 _loaded: dict[Path, str] = {}  # hash of the code of each compiled file, when it was loaded
 
 
@@ -134,20 +135,36 @@ class Address(_types.WrapperAddressProtocol):
     It is compiled for arguments like the examples by `compile`, or before in this process; until then nobody may call.
     """
 
-    def __init__(self, function: Callable[..., Any], returns: float, *examples: Any) -> None:
+    @classmethod
+    def of(cls, function: Callable[..., Any], returns: Any, *examples: Any) -> Address:
+        """Return the one address of a function that is always called with arguments of the same types."""
+        if function not in _addresses:
+            _addresses[function] = cls(function, returns, *examples)
+        return _addresses[function]
+
+    def __init__(self, function: Callable[..., Any], returns: Any, *examples: Any) -> None:
         self._function = function
         typeof: Any = numba.typeof
         self._signature: Any = signature(typeof(returns), *map(typeof, examples))  # type: ignore[no-untyped-call]
+        self.type = _types.FunctionType(self._signature)
+        self._place = self._found()
+
+    def _found(self) -> int:
+        made = getattr(self._function, "overloads", {}).get(self._signature.args)
+        if made is None:
+            return -1
+        return int(made.library.get_pointer_to_function(made.fndesc.llvm_cfunc_wrapper_name))
 
     @property
     def ready(self) -> bool:
-        """Whether it has been compiled."""
-        return self._signature.args in getattr(self._function, "overloads", (self._signature.args,))
+        """Whether it may be called."""
+        return self._place > 0 or not hasattr(self._function, "overloads")  # compilation is switched off
 
     def compile(self) -> Address:
         """Compile it, or load what was compiled before."""
         if not self.ready:
             self._function.compile(self._signature.args)  # type: ignore[attr-defined]
+            self._place = self._found()
         return self
 
     def __call__(self, *args: Any) -> Any:
@@ -155,14 +172,16 @@ class Address(_types.WrapperAddressProtocol):
         return self._function(*args)
 
     def __wrapper_address__(self) -> int:
-        if not self.ready:
-            return -1
-        made = self._function.overloads[self._signature.args]  # type: ignore[attr-defined]
-        return int(made.library.get_pointer_to_function(made.fndesc.llvm_cfunc_wrapper_name))
+        return self._place
 
     def signature(self) -> Any:
         """Return the types of its arguments and of what it returns."""
         return self._signature
+
+
+@typeof_impl.register(Address)
+def _type_of_address(address: Address, _: Any) -> Any:
+    return address.type  # Numba would make one in every call
 
 
 def inner(function: F) -> F:
