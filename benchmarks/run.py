@@ -42,6 +42,7 @@ def main() -> int:
         ("samplers.py", []),
         ("trajectories.py", []),
         ("contact.py", ["--large", *peers]),
+        ("dem.py", ["--large"]),
         ("motions.py", peers),
     )
     for script, arguments in scripts:

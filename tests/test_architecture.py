@@ -164,9 +164,15 @@ def test_simulators_know_no_statistics_and_no_other_family(path: Path) -> None:
             assert mine or name in allowed, f"{path.name} imports {name}"
 
 
-COMPILED = [
-    path for path in MODULES if room(path) != "cli" and any(n == "tamis.jit" for n, _ in imports(path))
-]
+def compiles(path: Path) -> bool:
+    """Tell whether a file has functions that are compiled."""
+    functions = [node for node in ast.walk(tree(path)) if isinstance(node, ast.FunctionDef)]
+    return any(
+        ast.unparse(d) in ("kernel", "inner", "apart") for node in functions for d in node.decorator_list
+    )
+
+
+COMPILED = [path for path in MODULES if compiles(path)]
 
 
 def impure(path: Path) -> list[str]:

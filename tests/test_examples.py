@@ -15,11 +15,13 @@ from scipy.integrate import solve_ivp
 
 import tamis
 from tamis import Study
+from tamis.analysis.fragility import FragilityRecord
 from tamis.results.records import Candidate, Panel, load_records
 from tamis.study.context import emulated, load_surrogate
 from tamis.study.parts import parts
 from tamis.study.stages.surrogate import calibrated
 from tests.shelf import spots
+from tests.sim.nscd.housner import overturned
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 TAMIS = [sys.executable, "-m", "tamis"]
@@ -233,6 +235,30 @@ def test_a_ball_of_another_size_from_posteriors_of_steel(tmp_path):
 
 
 @pytest.mark.example
+@pytest.mark.slow
+def test_a_coarse_and_a_fine_time_step(tmp_path):
+    folder = copied("14_two_steps", tmp_path)
+    done = subprocess.run(
+        [*TAMIS, "run", "study.toml", "-j", "1"], cwd=folder, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    found = tamis.load_results(folder / "results/study")
+    tilt, impact = found.emulations
+    assert tilt.used == 1 and 1 - tilt.joint < 0.25 * (1 - tilt.alone)  # half the error, at least
+    assert impact.used == 0 and impact.alone > 0.999  # what the expensive runs know, they know alone
+    # held-out expensive runs of the fine step: the surrogate against the simulator
+    study, model = Study.load(folder / "study.toml"), load_surrogate(Study.load(folder / "study.toml"))
+    u = np.random.default_rng(3).random((60, 2))
+    x = study.model_space.from_unit(u)
+    test = study.series[0].experiments[0]
+    truth = np.array([test.numbers(study.simulator.run(study.query(test).inputs(row), folder)) for row in x])
+    error = np.sqrt(np.mean((model.predict(u).mean[:, :30] - truth) ** 2))
+    assert error < np.sqrt(2 * (1 - tilt.joint)) * truth.std()  # as told, within what 60 runs can tell
+    low, high = np.quantile(found.posterior.flat, (0.05, 0.95), axis=0)
+    assert np.all((low < [0.5, 2.0]) & (high > [0.5, 2.0]))  # the block of the numerical experiment
+
+
+@pytest.mark.example
 @pytest.mark.parametrize("share", [0.25, pytest.param(1.0, marks=pytest.mark.slow)])
 def test_steel_contact(tmp_path, share):
     """The main job, and with a share of its samples, which widens what is asked by the root of that."""
@@ -283,3 +309,39 @@ def test_a_ground_motion(tmp_path):
     assert np.mean((y > low) & (y < high)) > 0.6
     q = panels["modulating function"]
     assert q.mean.argmax() == pytest.approx(12, abs=5) and panels["acceleration"].overlay.shape == (1001, 3)
+
+
+@pytest.mark.example
+@pytest.mark.slow  # 13 s
+def test_the_fragility_of_a_rocking_block_is_that_of_brute_force(tmp_path):
+    folder = copied("15_rocking", tmp_path)
+    text = (folder / "study.toml").read_text()
+    subprocess.run([*TAMIS, "run", "study.toml", "-j", "1"], cwd=folder, check=True, capture_output=True)
+    found = load_records(folder / "results" / "study" / "fragility.npz", FragilityRecord)[0]
+    law = tomllib.loads(text)["parameters"]["period"]
+    period = tamis.truncnormal(*(law[key] for key in ("mean", "sd", "low", "high")))
+    rng = np.random.default_rng(7)
+    # 2000 blocks by Housner's equation, 250 at each of eight levels
+    pulse = np.repeat(found.seen[:, 0], 250)
+    fallen = (
+        overturned(pulse, period.ppf(rng.random(2000)), duration=3.0, h=1e-3).reshape(8, 250).mean(axis=1)
+    )
+    error = np.sqrt(np.maximum(fallen * (1 - fallen), 0.01) * (1 / 40 + 1 / 250))
+    assert (np.abs(found.seen[:, 1] - fallen) < 3 * error).all()  # once in 50 one of eight is farther
+    assert (
+        found.misfit < 0.05
+    )  # longer pulses overturn where shorter ones do not however strong: not lognormal
+    assert found.median == pytest.approx(4.6, abs=0.4)
+
+
+@pytest.mark.example
+def test_a_coarse_fragility_of_a_rocking_block(tmp_path):
+    folder = copied("15_rocking", tmp_path)
+    text = (folder / "study.toml").read_text()
+    text = text.replace("draws = 40", "draws = 10").replace("h = 4e-3", "h = 1e-2")
+    (folder / "study.toml").write_text(text)
+    said = subprocess.run(
+        [*TAMIS, "run", "study.toml", "-j", "0"], cwd=folder, check=True, capture_output=True
+    )
+    assert b"fragility of pulse, overturned above 0.5: median" in said.stdout
+    assert (folder / "results" / "study" / "tables" / "fragility.csv").is_file()

@@ -8,7 +8,8 @@ from scipy import integrate, stats
 from scipy.special import ndtr
 
 import tamis
-from tamis.analysis.fragility import exceedance, isotonic, split
+from tamis.analysis.exceedance import exceedance, split
+from tamis.analysis.fragility import isotonic
 from tamis.types import Array
 
 LEVELS = np.linspace(0.2, 1.4, 8)
@@ -146,7 +147,7 @@ def test_a_curve_that_is_not_lognormal_shows() -> None:
 
 
 def test_two_intensities_are_a_surface() -> None:
-    im = np.exp(rng(5).uniform(-1, 1, (600, 2)))
+    im = np.exp(rng(5).uniform(-1, 1, (400, 2)))
     demand = im[:, 0] * im[:, 1] ** 0.5 * np.exp(0.4 * rng(6).standard_normal(len(im)))
     found = tamis.fragility(im, demand, 1.2, rng=rng())
     exact = np.array([-np.log(1.2), 1.0, 0.5]) / 0.4
@@ -155,7 +156,7 @@ def test_two_intensities_are_a_surface() -> None:
     assert found.at.shape == (1600, 2)
     assert found.misfit > 0.02
     truth = ndtr(np.column_stack([np.ones(1600), np.log(found.at)]) @ exact)
-    assert np.abs(found.beside - truth).max() < 0.25  # at a corner; six coefficients of 600 runs
+    assert np.abs(found.beside - truth).max() < 0.25  # at a corner; six coefficients of 400 runs
     turned = im[:, 0] > np.exp(np.log(im[:, 1]) ** 2)  # a bent boundary, not a line
     noisy = np.where(rng(7).random(len(im)) < 0.1, ~turned, turned).astype(float)
     assert tamis.fragility(im, noisy, 0.5, rng=rng()).misfit < 0.02
@@ -201,6 +202,22 @@ def test_the_variance_is_split_as_it_was_made() -> None:
     assert np.isnan(split(level + t + event[:, :, :1], 0.0).parameters).all()  # one repeat: not told apart
     step = split(level + t, 0.0, random=False)  # a draw exceeds or not
     assert step.parameters == pytest.approx(step.share * (1 - step.share), rel=0.01)
+
+
+def test_a_handful_of_groups_tells_no_band() -> None:
+    im = np.repeat(LEVELS, 20)
+    demand = demands(im, 0.4, 11)
+    with pytest.raises(
+        tamis.StudyError, match=r"runs in 2 groups do not tell .* found \[80, 80\] runs in each"
+    ):
+        tamis.fragility(im, demand, 0.7, cluster=np.arange(160) % 2, rng=rng())
+
+
+def test_limits_of_numpy_are_numbers() -> None:
+    im = np.repeat(LEVELS, 20)
+    demand = 10 * demands(im, 0.4, 11)
+    one, two = (tamis.fragility(im, demand, limit, rng=rng()).median for limit in (7, np.int64(7)))
+    assert one == two
 
 
 def test_failed_runs_are_counted_and_left_out() -> None:

@@ -11,9 +11,9 @@ from scipy.stats import multivariate_normal
 
 import tamis
 from tamis.analysis.prediction import predict_series
-from tamis.inference.likelihood import Emulated, Likelihood, part_of
+from tamis.inference.likelihood import Emulated, Likelihood, part_of, with_error
 from tamis.surrogates.base import Score
-from tamis.surrogates.joined import Joined
+from tamis.surrogates.joined import Joined, share_errors
 from tamis.surrogates.shared import factors
 from tamis.types import Array, Gauss
 
@@ -304,3 +304,14 @@ def test_shared_errors_are_kept_in_files(tmp_path: Any) -> None:
     alone = surrogate.parts[0].surrogate.predict(GRID[:9]).var
     np.testing.assert_allclose(whole, alone, rtol=1e-12)  # only divided
     assert (surrogate.shared > 0.8).all()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_outputs_that_err_exactly_alike_have_no_negative_variance(seed: int) -> None:
+    """Force and stress of one run: all of their error is shared, and what is left of it is zero, not round-off."""
+    u = np.random.default_rng(seed).random((24, 2))
+    first, second = np.sin(7 * u[:, 0] + 3 * u[:, 1]), np.cos(5 * u[:, 1] - 2 * u[:, 0])
+    y = np.column_stack([c * f for f in (first, second) for c in (1.0, 3.0, 0.1)])
+    found = share_errors(tamis.fit_kriging(u, y, rng=np.random.default_rng(1)), u).predict(GRID)
+    assert found.common is not None and (found.var >= 0).all()
+    assert np.isfinite(with_error(found, np.random.default_rng(2))).all()

@@ -51,10 +51,19 @@ POINTS = {
         {"duration": 0.02, "settling": 0.01, "softening": 1e3, "scheme": "gear", "scaling": "literal"},
     ],
     "dem.silo": [
-        {"grains": 20, "width": 0.012, "softening": 1e4, "settling": 0.05, "duration": 0.04, "gamma": 5e5},
+        {
+            "grains": 20,
+            "width": 0.012,
+            "outlet": 0.0064,
+            "softening": 1e4,
+            "settling": 0.05,
+            "duration": 0.04,
+            "gamma": 5e5,
+        },
         {
             "grains": 30,
             "width": 0.012,
+            "outlet": 0.0064,
             "softening": 1e4,
             "settling": 0.03,
             "duration": 0.04,

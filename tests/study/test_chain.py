@@ -246,6 +246,8 @@ REFUSED = [
     ('name = "far"', 'name = "far"\ndraws = 9', "predict[0].draws: [parameters] draws says how many"),
     ("draws = 4000", "draws = 3", "parameters.draws: expected at least 2 for each of 2 studies, found 3"),
     ("draws = 4000", "theta = { prior = 'normal', mean = 0.0, sd = 1.0 }", "has no priors of its own"),
+    ("from = [", "form = [", "parameters.form: expected a table, as in"),
+    ("from = [", "form = [", 'did you mean "from"?'),
     ("replicates = 2", "replicate = 2", 'unknown key "replicate"; did you mean "replicates"?'),
     ("replicates = 2", 'weights = "evidenc"', 'parameters.weights: expected "evidence" or "equal"'),
     (
@@ -253,7 +255,7 @@ REFUSED = [
         'throw"\ninputs = { seed = 3 }\n',
         "parameters.replicates: model.py:throw is given its seed",
     ),
-    ('throw"\n', 'throw"\ninputs = { theta = 3.0 }\n', "model.inputs.theta: is also a parameter"),
+    ('throw"\n', 'throw"\ninputs = { theta = 3.0 }\n', "model.inputs.theta: is drawn from the posteriors"),
     ('name = "far"', 'name = "far"\nconditions = { theta = 1.0 }', "is a condition and a parameter at once"),
     # what it cannot draw from
     ("one.toml", "none.toml", 'no study file "'),
@@ -338,3 +340,22 @@ def test_choices_in_which_studies_differ_are_refused(chain):
         Study.load(chain / "study.toml")
     edit(chain / "study.toml", 'throw"\n', 'throw"\ninputs = { law = "b" }\n')
     assert Study.load(chain / "study.toml").fixed == {"law": "b"}
+
+
+def test_what_only_an_error_model_reads_is_drawn_too(chain):
+    """The error that was calibrated with the parameters is that of a prediction, draw by draw."""
+    common = chain.parent / "line/common.toml"
+    edit(common, "[[experiment]]", 'sigma = { prior = "uniform", low = 0.4, high = 0.6 }\n[[experiment]]')
+    edit(common, '{ kind = "known", sd = 0.5 }', '{ kind = "gaussian", sd = "sigma" }')
+    edit(common, "n = 4000", "n = 200")
+    edit(chain / "study.toml", "draws = 4000\nreplicates = 2", "draws = 100")
+    edit(chain / "study.toml", "limit = 8.0", 'limit = 8.0, noise = { kind = "gaussian", sd = "sigma" }')
+    found = Study.load(chain / "study.toml").run(executor=0)
+    panel = next(panel for panel in found.panels if panel.series == "far")
+    source = found.sources[0]
+    assert source.x.shape[1] == 2 and (source.x[:, 1] >= 0.4).all() and (source.x[:, 1] <= 0.6).all()
+    squares = np.concatenate([s.x[:, list(s.names).index("sigma")] for s in found.sources]) ** 2
+    added = panel.sd_total[0] ** 2 - panel.sd_model[0] ** 2
+    assert added == pytest.approx(
+        squares.mean(), rel=1e-6
+    )  # the mean variance of the errors, by the same draws

@@ -56,7 +56,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_posterior_leaves_the_region_where_runs_fail(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found, ignored = (Study.load(f"{name}.toml").run(executor=0) for name in ("failing", "failing_ignored"))
+    found = Study.load("failing.toml").run(executor=0)
+    ignored = Study.load("failing_ignored.toml").run("posterior", executor=0)
     assert found.posterior is not None
     assert ignored.posterior is not None
     inside = [(p.flat.sum(axis=1) > 1.3).mean() for p in (ignored.posterior, found.posterior)]

@@ -1,5 +1,8 @@
 """Two fidelities in a study: cheap runs beside expensive ones, used where they help and told where they do not."""
 
+import contextlib
+import shutil
+
 import numpy as np
 import pytest
 
@@ -183,14 +186,38 @@ def test_enrichment_chooses_the_level_by_error_removed_per_second(folder):
 
 
 def test_levels_do_not_depend_on_the_number_of_processes(folder, tmp_path_factory):
-    import shutil
-
     edit(folder, "n = 40", "n = 20\ncost = 0.05")
     edit(folder, "min_q2 = 0.5", "min_q2 = 0.5\nenrich = { budget = 2, batch = 1, q2 = 0.9999 }")
     twin = tmp_path_factory.mktemp("twin") / "study"
     shutil.copytree(folder, twin)
     for each, executor in ((folder, 1), (twin, 2)):
         Study.load(each / "study.toml").run("surrogate", executor=executor)
+    for path in sorted((folder / "results/study").glob("*.npz")):
+        assert path.read_bytes() == (twin / "results/study" / path.name).read_bytes(), path.name
+
+
+class Interrupted(Exception):
+    pass
+
+
+def test_interrupted_anywhere_and_resumed_is_byte_identical(folder, tmp_path_factory):
+    edit(folder, "n = 40", "n = 20\ncost = 0.05")
+    edit(folder, "min_q2 = 0.5", "min_q2 = 0.5\nenrich = { budget = 1, batch = 1, q2 = 0.9999 }")
+    twin = tmp_path_factory.mktemp("interrupted") / "study"
+    shutil.copytree(folder, twin)
+    told = []
+    Study.load(folder / "study.toml").run("surrogate", executor=0, progress=told.append)
+    for stop in np.linspace(0, len(told) - 1, 6).astype(int):
+        heard = []
+
+        def stopping(event, heard=heard, stop=stop):
+            heard.append(event)
+            if len(heard) > stop:
+                raise Interrupted
+
+        with contextlib.suppress(Interrupted):
+            Study.load(twin / "study.toml").run("surrogate", executor=0, progress=stopping)
+    Study.load(twin / "study.toml").run("surrogate", executor=0)
     for path in sorted((folder / "results/study").glob("*.npz")):
         assert path.read_bytes() == (twin / "results/study" / path.name).read_bytes(), path.name
 
@@ -218,8 +245,8 @@ REFUSED = [
     ("blur = 1.0", "blur = 0.0", "model.cheap[0]: is the study's own simulator with the same inputs"),
     (
         "blur = 1.0",
-        "blurr = 1.0",
-        'model.cheap[0].inputs.blurr: simulator model.py:fine has no input "blurr"; did you mean',
+        "blunt = 1.0",
+        'model.cheap[0].inputs.blunt: simulator model.py:fine has no input "blunt"',
     ),
     ("blur = 1.0", "x = 1.0", "model.cheap[0].inputs.x: is also a parameter"),
     ("inputs = { blur = 1.0 }", 'simulator = "model.py:millimetres"', 'has f in "mm", model.py:fine in "m"'),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tamis.surrogates.base import Score, Surrogate, score, varies
-from tamis.surrogates.enrich import _worth
+from tamis.surrogates.enrich import scaled_worth
 from tamis.surrogates.joined import Joined, Part
 from tamis.surrogates.pce import fit_pce
 from tamis.surrogates.reduced import fit_reduced
@@ -27,7 +27,7 @@ def test_an_offset_is_no_reason_to_call_an_output_constant(x: Array) -> None:
     found = score(y[:, :3], 0.1 * np.hstack([x, 0 * x, x]))
     # the mean square of 0.1 x over the variance of x is the same with the offset, to the four digits that 1e12 leaves
     assert np.isnan(found.q2[1]) and found.q2[0] == pytest.approx(found.q2[2], abs=1e-4)
-    worth = _worth(y[:, :3])
+    worth = scaled_worth(y[:, :3])
     assert worth[1] == 0 and worth[0] == pytest.approx(worth[2], rel=1e-3)
 
 

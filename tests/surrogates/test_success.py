@@ -45,7 +45,7 @@ def miscalibration(found: Array, happened: Array) -> float:
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", REGIONS)
-@pytest.mark.parametrize("n", [40, 100])
+@pytest.mark.parametrize("n", [40, pytest.param(100, marks=pytest.mark.slow)])
 def test_the_probability_is_the_frequency_over_twenty_designs(name: str, n: int) -> None:
     each = [predicted(REGIONS[name], n, design) for design in range(DESIGNS)]
     found, happened = (np.concatenate(part) for part in zip(*each, strict=True))

@@ -16,10 +16,8 @@ from those that did not, so that the steepest curve is the best. What can be sai
 words. With nothing seen in n runs at im or above, P(im) is below 1 - 0.05^(1/n) with 95 % confidence, whatever the
 curve, as long as it rises; so the median is above the largest im that at least five runs reached (0.5^5 < 0.05).
 
-Over draws of uncertain parameters the curve itself is uncertain. At each level with draws j of the parameters,
-repeats r of what is random in an event, and one standard normal number z for the surrogate's error, common to all
-points, so that it is never averaged away, the variance of the curve's height is split into that between draws,
-what z adds, and the error of finite numbers of draws and repeats.
+How the band of a curve over uncertain parameters is made of these, the surrogate and the number of runs is in
+`tamis.analysis.exceedance`.
 """
 
 from __future__ import annotations
@@ -30,8 +28,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import betaincinv, ndtr, ndtri
+from scipy.special import ndtr, ndtri
 
+from tamis.analysis.exceedance import exceedance
 from tamis.errors import StudyError, TamisWarning
 from tamis.marginals import Marginal
 from tamis.probit import Rows, climb, draw, stretched
@@ -40,10 +39,9 @@ from tamis.types import Array, Generator, Indices
 _DRAWS = 4000  # of coefficients, for the band
 _AGAIN = 200  # data sets drawn from the fitted curve, to judge its misfit by
 _GRID = 60, 40  # points of a curve, and along each side of a surface
-_NODES = 64  # of integrals over a surrogate's error or a capacity
 _SURE = 0.95  # of one-sided statements
+_GROUPS = 10  # of runs, whose scatter tells a band: the scores of k groups have rank k - 1 and scatter by 1/sqrt(2k)
 _CERTAIN = 1e-12  # a probability closer than this to 0 or 1 is taken for it
-_STANDARD = ndtri((np.arange(41) + 0.5) / 41)  # values of a standard normal number that are equally probable
 
 
 @dataclass(frozen=True)
@@ -78,6 +76,63 @@ class Fragility:
         if np.isnan(self.coefficients).any():
             return np.asarray(ndtr(self.draws @ z.T).mean(axis=0))
         return np.asarray(ndtr(z @ self.coefficients))
+
+
+@dataclass(frozen=True)
+class FragilityRecord:
+    """A fragility of a study, as it is kept and reported."""
+
+    series: str  # the prediction it is of
+    demand: str  # title with unit
+    limit: str  # in words
+    intensity: tuple[str, ...]  # titles with units, one or two
+    source: str  # "prior" or "posterior"
+    emulated: bool
+    draws: int  # of the parameters
+    repeats: int  # of each, of what is random
+    failed: int  # runs without a demand
+    kind: str
+    statement: str
+    median: float
+    dispersion: float
+    median_interval: tuple[float, float]
+    dispersion_interval: tuple[float, float]
+    level: float
+    misfit: float
+    at: Array  # (g, q)
+    curve: Array  # (g,)
+    band: Array  # (2, g)
+    beside: Array  # (g,)
+    seen: Array  # (k, 5): intensity, share that exceeds, its interval, runs; with two, (n, 4) as `seen` says
+    split: (
+        Array  # (G, 5): level, share, variances due to parameters, surrogate, runs; NaN where not separable
+    )
+    split_band: Array  # (2, G)
+
+
+def seen(intensity: Array, chance: Array, level: float = 0.9, most: int = 20) -> Array:
+    """Return what runs show by themselves, (k, 5): intensity, share that exceeds, its interval, runs.
+
+    At each intensity if there are few, else over bins of equally many runs; intervals are those of Wilson (1927,
+    10.1080/01621459.1927.10502953). With two intensities every run, (n, 4): both, its chance, 1.
+    """
+    im = _columns(intensity)
+    good = np.isfinite(chance)
+    im, chance = im[good], chance[good]
+    if im.shape[1] == 2:
+        return np.column_stack([im, chance, np.ones(len(im))])
+    each = np.unique(im[:, 0])
+    if len(each) > most:
+        order = np.argsort(im[:, 0], kind="stable")
+        groups = np.array_split(order, min(most, max(len(order) // 10, 2)))
+    else:
+        groups = [np.flatnonzero(im[:, 0] == value) for value in each]
+    at = np.array([np.exp(np.log(im[g, 0]).mean()) for g in groups])
+    share, n = np.array([(chance[g].mean(), len(g)) for g in groups]).T
+    z2 = ndtri(0.5 * (1 + level)) ** 2
+    centre = (share + z2 / (2 * n)) / (1 + z2 / n)
+    half = np.sqrt(z2 * (share * (1 - share) / n + z2 / (4 * n**2))) / (1 + z2 / n)
+    return np.column_stack([at, share, centre - half, centre + half, n])
 
 
 def fragility(
@@ -151,57 +206,6 @@ def fragility_of_counts(
     return _fitted(im, exceeded / trials, trials, None, level, at, 0, rng)
 
 
-def exceedance(
-    demand: Array, limit: float | Marginal, *, sd: Array | float | None = None, below: bool = False
-) -> Array:
-    """Return the probability that each demand exceeds its limit; NaN where there is no demand.
-
-    A demand at the limit does not exceed it. Uncertain capacity and the error of a surrogate are integrated.
-    """
-    demand = np.asarray(demand, dtype=float)
-    wide = np.zeros_like(demand) if sd is None else np.broadcast_to(np.asarray(sd, dtype=float), demand.shape)
-    if not (wide[np.isfinite(demand)] >= 0).all():
-        raise StudyError("standard deviations of demands must not be negative, nor NaN")
-    above = (
-        _above_number(demand, wide, limit)
-        if isinstance(limit, float | int)
-        else _above_law(demand, wide, limit)
-    )
-    if below:
-        at_limit = (
-            (demand == limit) & (wide == 0)
-            if isinstance(limit, float | int)
-            else np.zeros(demand.shape, bool)
-        )
-        above = np.where(at_limit, 0.0, 1 - above)
-    return np.where(np.isfinite(demand), above, np.nan)
-
-
-def _above_number(demand: Array, sd: Array, limit: float) -> Array:
-    if not math.isfinite(limit):
-        raise StudyError(f"expected a finite limit, found {limit}")
-    return np.where(sd > 0, ndtr((demand - limit) / np.where(sd > 0, sd, 1.0)), demand > limit)
-
-
-def _above_law(demand: Array, sd: Array, law: Marginal) -> Array:
-    """Integrate over whichever of capacity and error is wider, the other's distribution function being smooth."""
-    if not (hasattr(law, "cdf") and hasattr(law, "ppf")):
-        raise StudyError(f"expected a number or a law for the limit, found {type(law).__name__}")
-    above = np.asarray(law.cdf(demand), dtype=float)
-    if not sd.any():
-        return above
-    low, high = law.ppf(np.array([0.25, 0.75]))
-    wide = sd > (high - low)
-    node, weight = np.polynomial.hermite_e.hermegauss(_NODES)
-    weight = weight / weight.sum()
-    over_error = sum(w * np.asarray(law.cdf(demand + x * sd)) for x, w in zip(node, weight, strict=True))
-    node, weight = np.polynomial.legendre.leggauss(_NODES)
-    capacity = np.asarray(law.ppf(0.5 * (node + 1)))
-    safe = np.where(wide, sd, 1.0)
-    over_capacity = sum(w / 2 * ndtr((demand - c) / safe) for c, w in zip(capacity, weight, strict=True))
-    return np.where(wide, over_capacity, np.where(sd > 0, over_error, above))
-
-
 def _columns(intensity: Array | float) -> Array:
     im = np.asarray(intensity, dtype=float)
     im = np.atleast_1d(im)[:, None] if im.ndim < 2 else im
@@ -243,6 +247,11 @@ def _fitted(
     draws = draw(rows, _DRAWS, rng)
     exact = np.isin(share, (0.0, 1.0)).all() and (cluster is None or cluster.max() + 1 == len(cluster))
     if kind == "fitted" and not exact and cluster is not None:
+        if cluster.max() + 1 < _GROUPS:
+            raise StudyError(
+                f"runs in {cluster.max() + 1} groups do not tell how uncertain the curve is: expected at least "
+                f"{_GROUPS}, found {np.bincount(cluster).tolist()} runs in each; leave the groups out, or make more"
+            )
         draws = stretched(draws, scaled, share, cluster, best)
     if im.shape[1] == 1:
         rising = draws[:, 1] > 0
@@ -303,76 +312,6 @@ def _plane_between(x: Array, some: Any, spared: Any) -> bool:
     # the largest total distance on the right side, of planes with all rows there: zero if there is none
     found = linprog(-signed.sum(axis=0), A_ub=-signed, b_ub=np.zeros(len(signed)), bounds=[(-1, 1)] * 3)
     return bool(found.status == 0 and -found.fun > 1e-9 * len(signed))
-
-
-@dataclass(frozen=True)
-class Split:
-    """Where the uncertainty of a fragility comes from, at each of G levels of intensity."""
-
-    share: Array  # (G,), the mean curve
-    parameters: (
-        Array  # (G,), variance of its height between draws of the parameters; NaN where not told apart
-    )
-    surrogate: Array  # (G,), what the surrogate's error adds
-    runs: Array  # (G,), variance left by finite numbers of draws and repeats
-
-    @property
-    def total(self) -> Array:
-        """Variance of the height of the curve."""
-        return np.asarray(np.nan_to_num(self.parameters) + self.surrogate + self.runs)
-
-    def band(self, level: float = 0.9) -> Array:
-        """Return central intervals of the height, (2, G), of the beta law with this mean and variance."""
-        tail = np.array([[(1 - level) / 2], [(1 + level) / 2]])
-        room = self.share * (1 - self.share)
-        size = room / np.maximum(self.total, 1e-300) - 1  # of the beta law: the sum of its exponents
-        proper = (room > 0) & (size > 0) & (self.total > 0)
-        size = np.where(proper, size, 1.0)
-        share = np.where(proper, self.share, 0.5)
-        inside = betaincinv(share * size, (1 - share) * size, tail)
-        # nothing known beyond 0 and 1: either, with the probability of the mean
-        either = np.where(tail > 1 - self.share, 1.0, 0.0)
-        return np.where(proper, inside, np.where(self.total > 0, either, self.share))
-
-
-def split(
-    demand: Array,
-    limit: float | Marginal,
-    *,
-    sd: Array | None = None,
-    below: bool = False,
-    random: bool = True,
-) -> Split:
-    """Split the variance of a fragility's height, from demands (G, J, R).
-
-    They are those of J draws of the parameters, the same or new at each of G levels, and R repeats of what is random
-    in an event given the parameters. Unless anything is ``random`` a draw either exceeds its limit or not, and one
-    repeat says all. NaN is a run that failed.
-    """
-    demand = np.asarray(demand, dtype=float)
-    if demand.ndim != 3:
-        raise StudyError(f"expected demands (levels, draws, repeats), found shape {demand.shape}")
-    wide = np.zeros_like(demand) if sd is None else np.asarray(sd, dtype=float)
-    shifts = _STANDARD if wide.any() else np.zeros(1)
-    each = np.stack([exceedance(demand + z * wide, limit, below=below) for z in shifts])  # (z, G, J, R)
-    share = np.nanmean(exceedance(demand, limit, sd=wide, below=below), axis=(1, 2))
-    mean = each.mean(axis=0)
-    repeats = demand.shape[2]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # a draw of which all runs failed
-        between = np.nanvar(np.nanmean(mean, axis=2), axis=1, ddof=1)
-        heights = np.nanmean(each, axis=3)
-        total = np.nanmean((heights - np.nanmean(heights, axis=(0, 2))[None, :, None]) ** 2, axis=(0, 2))
-        within, all_within = np.zeros(2)
-        if random and repeats > 1:
-            within = np.nanmean(np.nanvar(mean, axis=2, ddof=1), axis=1) / repeats
-            all_within = np.nanmean(np.nanvar(each, axis=3, ddof=1), axis=(0, 2)) / repeats
-    runs = between / demand.shape[1]
-    if random and repeats == 1:
-        return Split(share, np.full(len(share), np.nan), np.var(np.nanmean(each, axis=(2, 3)), axis=0), runs)
-    parameters = np.maximum(between - within, 0.0)
-    surrogate = np.maximum(total - all_within - parameters, 0.0) if wide.any() else np.zeros_like(share)
-    return Split(share, parameters, surrogate, runs)
 
 
 def isotonic(intensity: Array, share: Array, trials: Array, at: Array) -> Array:

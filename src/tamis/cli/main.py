@@ -202,6 +202,9 @@ def _motions_verb(add: Callable[..., argparse.ArgumentParser]) -> None:
     )
     sub.add_argument("--step", type=float, metavar="S", help="resample to this step first, without aliasing")
     sub.add_argument("--column", metavar="NAME", help="of a CSV file: the column of accelerations")
+    sub.add_argument(
+        "--time", metavar="NAME", help="of a CSV file: the column of times, if it is not t or time"
+    )
     sub.add_argument("--dt", type=float, metavar="S", help="of a CSV file without times: its step")
     sub.add_argument("--unit", metavar="UNIT", help="of a CSV file without one: m/s2, cm/s2, gal or g")
     sub.add_argument("--csv", type=Path, metavar="FILE", help="write the parameters to a table")

@@ -64,9 +64,9 @@ def describe(arguments: argparse.Namespace) -> int:
 
 
 def _record(path: Path, arguments: argparse.Namespace) -> Record:
-    given = {"column": arguments.column, "dt": arguments.dt, "unit": arguments.unit}
+    given = {"column": arguments.column, "time": arguments.time, "dt": arguments.dt, "unit": arguments.unit}
     record = read_record(path) if path.suffix.lower() == ".at2" else read_record(path, **given)
-    return record.at_step(arguments.step) if arguments.step else record
+    return record if arguments.step is None else record.at_step(arguments.step)
 
 
 def _numbered(names: list[str], values: Array) -> list[tuple[str, ...]]:

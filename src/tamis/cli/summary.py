@@ -48,12 +48,28 @@ def print_results(results: Results, *, as_json: bool) -> None:
         say(
             f"{p.series}: {p.ylabel}{at}: mean {p.moments[0]:.4g} ± {p.errors[-1]:.2g}, sd {p.moments[1]:.3g}"
         )
+    _print_fragility(results)
     ended = results.panels is not None or any(part.panels is not None for part in results.parts)
     if ended:
         say(results.verdict)
     _worries([vars(worry) for worry in results.worries])
     if (results.folder / "report.html").is_file() and ended:
         say(f"report: {shown(results.folder / 'report.html')}")
+
+
+def _print_fragility(results: Results) -> None:
+    """Print the median and the dispersion of a fragility, or what can be said instead."""
+    from tamis.analysis.fragility import FragilityRecord
+
+    for part in (results, *results.parts):
+        for f in part.records("fragility", FragilityRecord) or ():
+            name = f"{f.series} ({part.study.part})" if part.study.part else f.series
+            said = f.statement or "a surface"
+            if not f.statement and len(f.intensity) == 1:
+                (low, high), (least, most) = f.median_interval, f.dispersion_interval
+                said = f"median {f.median:.4g} ({low:.3g} to {high:.3g}) {f.intensity[0]}, "
+                said += f"dispersion {f.dispersion:.3g} ({least:.2g} to {most:.2g})"
+            say(f"fragility of {name}, {f.demand} {f.limit}: {said}")
 
 
 def _print_parts(parts: Sequence[Results]) -> None:

@@ -5,7 +5,6 @@ Names resolved, files read, roles of parameters deduced.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -18,14 +17,15 @@ from tamis.analysis.statistic import FEWEST
 from tamis.errors import StudyError, TamisError, nearest
 from tamis.files import load_arrays
 from tamis.interfaces import whole_of
-from tamis.marginals import LAWS
 from tamis.observables import SCALARS
 from tamis.results.study import Reference
 from tamis.simulation import Simulator, batched, described, find
 from tamis.space import Parameter, Space
 from tamis.study.definition import Fidelity, Origin, Sampler, Settings, Study
 from tamis.study.fidelities import fidelities
+from tamis.study.fragilities import asked_fragility
 from tamis.study.keeping import observing, reduced
+from tamis.study.laws import make_law
 from tamis.study.noises import Places
 from tamis.study.origins import adopted, check_chain, check_replicates
 from tamis.study.reader import Raw, sources
@@ -39,6 +39,11 @@ _LARGEST_BATCH = 250  # of an enrichment: points chosen one by one among some th
 
 
 _OWN = {"tmcmc": ("n", "sweeps"), "metropolis": ("chains", "draws"), "mct": ("trajectories", "draws")}
+
+
+def fault(study: Study) -> _Fault:
+    """Return what makes errors that name the file of a study."""
+    return _Fault(study.path.name)
 
 
 def _bytes(fail: _Fault, text: str | None) -> float | None:
@@ -72,7 +77,10 @@ def build(raw: Raw) -> Study:
         space = _space(fail, file, laws, simulator)
     for name in file.model.inputs:
         if name in space.names:
-            raise fail(f"model.inputs.{name}", "is also a parameter; remove one of the two")
+            drawn = "is drawn from the posteriors of other studies; remove it here"
+            raise fail(
+                f"model.inputs.{name}", drawn if origins else "is also a parameter; remove one of the two"
+            )
     places = Places(_known(raw))
     series = Builder(fail, raw, simulator, space, fixed, places).series(file)
     _no_idle_parameter(fail, space, simulator, series)
@@ -85,7 +93,7 @@ def build(raw: Raw) -> Study:
         float(file.model.max_output),
         _bytes(fail, file.model.memory),
     )
-    _consistent(fail, file, simulator, series)
+    _consistent(fail, file, simulator, space, series)
     cheap = fidelities(fail, raw, file, simulator, space, series)
     if origins:
         check_replicates(fail, file, simulator, fixed, series)
@@ -157,7 +165,9 @@ def _sampler(fail: _Fault, file: StudyFile) -> Sampler:
     return Sampler(method, **given)
 
 
-def _consistent(fail: _Fault, file: StudyFile, simulator: Simulator, series: tuple[Series, ...]) -> None:
+def _consistent(
+    fail: _Fault, file: StudyFile, simulator: Simulator, space: Space, series: tuple[Series, ...]
+) -> None:
     """Refuse settings that the chosen methods do not have."""
     table = file.surrogate
     own = {"pce": ("degree", "hyperbolic"), "kriging": ("kernel", "trend", "nugget")}
@@ -176,6 +186,10 @@ def _consistent(fail: _Fault, file: StudyFile, simulator: Simulator, series: tup
         message = f"{simulator.name} has no input called seed, so that all runs at a point would be the same"
         raise fail("design.replicates", message)
     _statistic_consistent(fail, file)
+    if file.fragility is not None:
+        asked_fragility(
+            fail, file.fragility, simulator, space, series, drawn=isinstance(file.parameters, FromTable)
+        )
     if table.method != "none" and file.design.n < _FEWEST_RUNS:
         raise fail("design.n", f"a surrogate needs at least {_FEWEST_RUNS} runs, found {file.design.n}")
     if table.enrich is not None:
@@ -358,23 +372,7 @@ def _space(
 
 def _parameter(fail: _Fault, name: str, table: ParameterTable) -> Parameter:
     where = f"parameters.{name}"
-    if table.prior not in LAWS:
-        raise fail(f"{where}.prior", f'no law "{table.prior}"{nearest(table.prior, LAWS)}')
-    law = LAWS[table.prior]
-    wanted = inspect.signature(law).parameters
-    given = dict(table.model_extra or {})
-    for key, value in given.items():
-        if key not in wanted:
-            raise fail(where, f'law {table.prior} has no "{key}"{nearest(key, [*wanted, "unit", "label"])}')
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise fail(f"{where}.{key}", f"expected a number, found {value!r}")
-    missing = [key for key, p in wanted.items() if p.default is p.empty and key not in given]
-    if missing:
-        raise fail(where, f"law {table.prior} needs {', '.join(missing)}")
-    try:
-        prior = law(**{key: float(value) for key, value in given.items()})
-    except TamisError as error:
-        raise fail(where, str(error)) from error
+    prior = make_law(fail, where, "prior", table.prior, table.model_extra or {}, ("unit", "label"))
     return Parameter(name, prior, table.unit, table.label)
 
 

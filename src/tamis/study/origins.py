@@ -82,7 +82,7 @@ def adopted(
 
     The laws are the priors of the first study that has them: nothing is drawn from them, they are told.
     """
-    noisy = set(noise_parameters(raw))
+    noisy = set(noise_parameters(raw, {name for study in studies for name in study.space.names}))
     names = _names(studies)
     laws: dict[str, ParameterTable] = {}
     for name, study in zip(names, studies, strict=True):

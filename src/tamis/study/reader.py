@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -257,9 +257,8 @@ def input_names(raw: Raw) -> set[str] | None:
     return None
 
 
-def noise_parameters(raw: Raw) -> Iterator[str]:
-    """Yield the names of the parameters that error models of the file read."""
-    known = raw.table("parameters")
+def noise_parameters(raw: Raw, known: Container[str]) -> Iterator[str]:
+    """Yield the names, among those of known parameters, that error models of the file read."""
     for test in (*raw.tables_of("experiment"), *raw.tables_of("predict"), *raw.tables_of("next")):
         for observe in test.get("observe", []):
             noise = observe.get("noise", []) if isinstance(observe, dict) else []

@@ -279,6 +279,26 @@ class PropagateTable(Strict):
     laws: list[str] = ["normal", "lognormal", "gamma", "weibull", "gumbel"]
 
 
+class LawTable(BaseModel):
+    """The law of an uncertain capacity."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+    law: str
+
+
+class FragilityTable(Strict):
+    """The probability that a predicted number exceeds its limit, over the intensity of the event."""
+
+    predict: str | None = None
+    intensity: str | list[str]
+    demand: str | None = None
+    limit: Number | LawTable | None = None
+    below: bool = False
+    random: list[str] = []
+    repeats: int | None = Field(default=None, ge=1)
+    level: Number = Field(default=0.9, gt=0, lt=1)
+
+
 class InferenceTable(Strict):
     """The sampler, and whether all data are taken together or each part of them alone."""
 
@@ -328,6 +348,7 @@ class StudyFile(Strict):
     surrogate: SurrogateTable = SurrogateTable()
     sensitivity: SensitivityTable | None = None
     propagate: PropagateTable | None = None
+    fragility: FragilityTable | None = None
     inference: InferenceTable = InferenceTable()
     predict: list[PredictTable] = []
     next: list[NextTable] = []
@@ -373,11 +394,15 @@ def field_name(location: tuple[Any, ...]) -> str:
 def _explain(raw: Raw, fault: Any) -> str:
     location = tuple(fault["loc"])
     where = field_name(location)
-    if fault["type"] == "extra_forbidden" and location[:2] == ("parameters", "From") and len(location) == 3:
-        name = str(location[2])
-        if isinstance(fault.get("input"), dict):
-            message = "a study that draws `from` the posteriors of others has no priors of its own"
-            return f"{where}: {message}; remove it, or hold {name} fixed in [model.inputs]"
+    beside = location[:2] == ("parameters", "From") and len(location) == 3
+    if beside and fault["type"] == "extra_forbidden" and isinstance(fault.get("input"), dict):
+        return (
+            f"{where}: a study that draws `from` the posteriors of others has no priors of its own; remove it"
+        )
+    if location[:2] == ("parameters", "Priors") and len(location) == 3 and fault["type"] == "model_type":
+        message = 'expected a table, as in { prior = "uniform", low = 0, high = 1 }'
+        meant = nearest(str(location[2]), ["from"])
+        return f"{where}: {message}{meant if 'did you mean' in meant else ''}"
     if fault["type"] == "extra_forbidden":
         known = _known_keys(location[:-1])
         return f'{where}: unknown key "{location[-1]}"{nearest(str(location[-1]), known)}'

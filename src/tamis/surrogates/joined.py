@@ -46,7 +46,7 @@ class Part:
         found = self.surrogate.predict(u)
         if self.loadings is None:
             return found
-        own = 1 - np.sum(self.loadings**2, axis=1)
+        own = np.maximum(1 - np.sum(self.loadings**2, axis=1), 0.0)  # of outputs that err alike, round-off
         if isinstance(self.surrogate, Reduced) and found.modes is not None and found.weight is not None:
             k = len(own)  # components; then come patterns of what is left out
             common = np.einsum("nk,kf,km->nfm", np.sqrt(found.weight[:, :k]), self.loadings, found.modes[:k])

@@ -115,6 +115,17 @@ def pile(rng: np.random.Generator, bodies: int, ratio: float = 1.0) -> tuple[csr
     return assemble(contacts, centres, mass, 0.1 * mass, velocity)
 
 
+def stubborn_pile(seed: int) -> tuple[csr_matrix, Array, Array]:
+    """W, q and mu of 80 to 200 bodies with masses 1e3 to 1e4 apart and a friction of 0.7 to 1.5.
+
+    There is a solution: moved apart and off the ground, all contacts open (Acary et al. 2011, 10.1002/zamm.201000073).
+    """
+    rng = np.random.default_rng(1000 + seed)
+    bodies, ratio, mu = int(rng.integers(80, 201)), 10.0 ** rng.uniform(3.0, 4.0), rng.uniform(0.7, 1.5)
+    W, q = pile(rng, bodies, ratio)
+    return W, q, np.full(len(q) // 3, mu)
+
+
 def residuals(W: csr_matrix, q: Array, mu: Array, r: Array) -> tuple[float, float]:
     """The dimensionless residual (largest contact) and the one relative to ``max(|q|, |u|, |r|)``."""
     u, R = (W @ r + q).reshape(-1, 3), r.reshape(-1, 3)

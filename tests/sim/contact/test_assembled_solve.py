@@ -13,7 +13,7 @@ from tamis.errors import StudyError, TamisWarning
 from tamis.sim.contact.assembled.gauss_seidel import residual
 from tamis.sim.contact.assembled.solve import assemble, solve_problem, solve_scaled
 from tamis.sim.contact.cone import solve_local
-from tests.sim.contact.problems import pile, residuals, tower, wall
+from tests.sim.contact.problems import pile, residuals, stubborn_pile, tower, wall
 
 DATA = Path(__file__).parents[2] / "data" / "contact"
 PUBLISHED = sorted(path.stem for path in DATA.glob("*.npz"))
@@ -62,8 +62,16 @@ def test_problems_that_sweeps_and_one_path_do_not_solve(name: str) -> None:
     assert max(residuals(W, q, mu, solve_problem(W, q, mu))) <= 1e-6
 
 
-def test_there_are_thirteen_published_problems() -> None:
-    assert len(PUBLISHED) == 13
+def test_there_are_seventeen_problems() -> None:
+    assert len(PUBLISHED) == 17
+
+
+@pytest.mark.slow
+def test_most_piles_with_much_friction_and_masses_apart_are_solved() -> None:
+    found = [solve_scaled(assemble(*stubborn_pile(seed)), 1e-6).residual for seed in range(40)]
+    assert (
+        np.count_nonzero(np.array(found) <= 1e-6) >= 34
+    )  # 36 when this was written; round-off decides about a few
 
 
 def test_dense_sparse_and_reordered_input_agree() -> None:

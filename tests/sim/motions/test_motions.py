@@ -118,6 +118,8 @@ def test_failures_are_told(tmp_path: Path) -> None:
         match=r"reaches 63.* Hz within 40 s, beyond what samples every 0.01 s can show, 50 Hz",
     ):
         filtered_noise.run({"omega_rate": 10.3}, tmp_path)
+    with pytest.raises(SimulationError, match="reaches 10 Hz"):
+        filtered_noise.run({"dt": 0.1, "floor": 10.0, "omega_mid": 10.0}, tmp_path)
     with pytest.raises(SimulationError, match=r'input "d5_95" = -1 is outside \[0.1'):
         filtered_noise.run({"d5_95": -1.0}, tmp_path)
     some = filtered_noise.batch(

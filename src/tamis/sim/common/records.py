@@ -140,7 +140,8 @@ def _read_csv(path: Path, column: str | None, time: str | None, dt: float | None
     time = time or next((name for name in sheet.cells if name.lower() in ("t", "time")), None)
     if time is None and dt is None:
         raise StudyError(
-            f"{path.name} has no column t or time; name the column of times (time), or give the step (dt)"
+            f"{path.name} has no column t or time; name the column of times (time; --time of tamis motions), or give "
+            "the step (dt; --dt)"
         )
     if time is not None and dt is not None:
         raise StudyError(

@@ -63,3 +63,15 @@ def row(array: Floats, k: int) -> Vector:
 def axis(axes: Floats, k: int, i: int) -> Vector:
     """Return axis ``i`` of contactor ``k`` in space."""
     return axes[k, 0, i], axes[k, 1, i], axes[k, 2, i]
+
+
+@inner
+def tangents(normal: Floats, frame: Floats) -> None:
+    """Write an orthonormal frame whose first row is the normal (Duff et al. 2017, JCGT 6(1))."""
+    x, y, z = normal[0], normal[1], normal[2]
+    sign = math.copysign(1.0, z)
+    a = -1.0 / (sign + z)
+    b = x * y * a
+    frame[0, 0], frame[0, 1], frame[0, 2] = x, y, z
+    frame[1, 0], frame[1, 1], frame[1, 2] = 1.0 + sign * x * x * a, sign * b, -sign * x
+    frame[2, 0], frame[2, 1], frame[2, 2] = b, sign + y * y * a, -y

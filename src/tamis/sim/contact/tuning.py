@@ -38,7 +38,7 @@ STIFFER, STIFFEST = (
 )  # growth, up to this, after a step that leaves less than this share of the errors:
 DIGITS = 0.5
 SOFTER = 0.1  # after a step that was rejected
-REJECT = 30.0  # growth of the errors at which one is; at 2 half as many problems are solved
+REJECT = 30.0  # growth of the errors at which one is; at 2 a fifth to two fifths fewer problems are solved
 SHORTER, SHORTEST = 0.4, 0.3  # by which a step is shortened, until it is less than this
 
 # Many bodies: sweeps over the contacts that need them, and patches; all measured on heaps

@@ -74,21 +74,21 @@ def simulate(scene: Motion) -> dict[str, Array]:
             f"no modulating function has d5_95 = {scene.d5_95:g} s with t45 = {scene.t45:g} s: their ratio must be "
             f"from {NARROWEST:.3g} to {WIDEST:.4g}, found {widest:.4g}"
         )
-    fastest = _fastest(scene.omega_mid, scene.omega_rate, scene.t45, scene.duration)
+    fastest = float(_fastest(given, scene.duration)[0])
     if fastest * scene.dt >= math.pi:
         raise SimulationError(
             f"the frequency of the filter reaches {fastest / (2 * math.pi):.3g} Hz within {scene.duration:g} s, beyond "
-            f"what samples every {scene.dt:g} s can show, {0.5 / scene.dt:.3g} Hz; lower omega_mid, omega_rate or dt"
+            f"what samples every {scene.dt:g} s can show, {0.5 / scene.dt:.3g} Hz; lower omega_mid, omega_rate, "
+            "floor or dt"
         )
     return {name: array[0] for name, array in simulate_many(1, **given).items()}
 
 
-def _fastest(
-    omega_mid: Array | float, omega_rate: Array | float, t45: Array | float, duration: float
-) -> Array:
-    return np.maximum(
-        omega_mid - np.multiply(omega_rate, t45), omega_mid + omega_rate * (duration - np.asarray(t45))
-    )
+def _fastest(columns: dict[str, Array], duration: float) -> Array:
+    """Return the highest frequency of the filter while it rings, its floor included."""
+    middle, rate, t45 = (columns[name] for name in ("omega_mid", "omega_rate", "t45"))
+    highest = np.maximum(middle - rate * t45, middle + rate * (duration - t45))
+    return np.asarray(np.maximum(highest, 2.0 * math.pi * columns["floor"]))
 
 
 def simulate_many(threads: int | None = None, /, **columns: Array) -> dict[str, Array]:
@@ -109,7 +109,7 @@ def modulated(columns: dict[str, Array], u: Array, dt: float, threads: int | Non
         columns["omega_mid"], columns["omega_rate"], columns["t45"], columns["zeta"], 2.0 * math.pi * columns["floor"],
     ]  # fmt: skip
     points = np.column_stack([np.asarray(part, dtype=float) for part in parts])
-    fastest = _fastest(columns["omega_mid"], columns["omega_rate"], columns["t45"], dt * (u.shape[1] - 1))
+    fastest = _fastest(columns, dt * (u.shape[1] - 1))
     points[fastest * dt >= math.pi, 1] = np.nan
     good = np.isfinite(points).all(axis=1)
     q, a = np.full_like(u, np.nan), np.full_like(u, np.nan)

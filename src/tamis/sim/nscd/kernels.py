@@ -57,6 +57,7 @@ from tamis.sim.common.broad import find_pairs
 from tamis.sim.common.collide import collide
 from tamis.sim.common.geometry import Geometry, Manifolds, place
 from tamis.sim.common.rotations import matrix, spun, turned
+from tamis.sim.common.vectors import tangents
 from tamis.sim.contact.problem import Contacts
 from tamis.sim.contact.solve import ERROR, NEEDS_DIRECT, STRATEGY, WORST
 from tamis.sim.nscd.arrays import (
@@ -83,18 +84,6 @@ from tamis.sim.nscd.stops import taut
 
 DONE, MORE_PAIRS, MORE_CONTACTS, MORE_RECORDS, MORE_METHODS, NOT_FINITE, AT_REST = range(7)
 GAMMA = 0.5
-
-
-@inner
-def tangents(normal: Floats, frame: Floats) -> None:
-    """Write an orthonormal frame whose first row is the normal (Duff et al. 2017, JCGT 6(1))."""
-    x, y, z = normal[0], normal[1], normal[2]
-    sign = math.copysign(1.0, z)
-    a = -1.0 / (sign + z)
-    b = x * y * a
-    frame[0, 0], frame[0, 1], frame[0, 2] = x, y, z
-    frame[1, 0], frame[1, 1], frame[1, 2] = 1.0 + sign * x * x * a, sign * b, -sign * x
-    frame[2, 0], frame[2, 1], frame[2, 2] = b, sign + y * y * a, -y
 
 
 @inner

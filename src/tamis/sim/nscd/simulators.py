@@ -100,12 +100,16 @@ def stack(case: basic.Stack) -> dict[str, Array]:
 
 @simulator(
     name="tamis:nscd.rocking",
-    version="1",
+    version="2",
     inputs=masonry.Rocking,
     outputs={
         "t": _TIMES,
         "angle": Port("angle", unit="deg", doc="tilt at t; its sign changes from corner to corner"),
-        "quarter": Port("quarter", unit="s", doc="time to the first impact; 0 if there is none"),
+        "largest": Port("largest", unit="deg", doc="tilt, whichever way, at most"),
+        "overturned": Port("overturned", doc="1 if it ends beyond the tilt from which it falls, else 0"),
+        "quarter": Port(
+            "quarter", unit="s", doc="time to the first impact of a block let go; 0 if there is none"
+        ),
         "kept": Port(
             "kept", doc="kinetic energy after the first impact over that before; 0 if there is none"
         ),
@@ -114,7 +118,7 @@ def stack(case: basic.Stack) -> dict[str, Array]:
     references=(*_REFERENCES, "Housner 1963, doi:10.1785/BSSA0530020403"),
 )
 def rocking(case: masonry.Rocking) -> dict[str, Array]:
-    """Tilt a slender block, let it go, and let it rock to rest."""
+    """Tilt a slender block and let it go, or shake the ground under it, and let it rock to rest or fall."""
     history = case.history()
     axes = history.rotations(history.scene.number("block"))
     angle = np.degrees(np.arctan2(axes[:, 0, 2], axes[:, 2, 2]))
@@ -125,6 +129,8 @@ def rocking(case: masonry.Rocking) -> dict[str, Array]:
     return {
         "t": history.times,
         "angle": angle,
+        "largest": np.abs(angle).max(),
+        "overturned": float(abs(angle[-1]) > case.slenderness),
         "quarter": history.times[hit],
         "kept": kept,
         **_books(history),

@@ -100,14 +100,10 @@ def series_panels(
     ``prior`` holds the design's observables, ``terms`` the model that answers for each experiment, ``given`` the data
     that tell of errors of the surrogate.
     """
-    quick = series.emulate or study.batched(series.experiments)
-    n = series.draws or (QUICK if quick else SLOW)
-    draws, share, worth = None, 1.0, math.nan
-    if posterior is not None:
-        rows, share, worth = _inside(series, posterior)
-        draws = posterior.flat[rng.choice(rows, size=min(n, len(rows)), replace=False)]
+    draws = series_draws(study, series, posterior, rng)
+    _, share, worth = _inside(series, posterior) if posterior is not None else (None, 1.0, math.nan)
     source = study.space if posterior is None else posterior
-    predictive = predict_series(source, terms, n=n, rng=rng, draws=draws, given=given)
+    predictive = predict_series(source, terms, n=len(draws), rng=rng, draws=draws, given=given)
     return [
         make_panel(
             predictive.part(block.columns.tolist(), block.x),
@@ -117,6 +113,21 @@ def series_panels(
         )
         for j, block in enumerate(layout([series], study.simulator))
     ]
+
+
+def series_draws(study: Study, series: Series, posterior: Posterior | None, rng: Generator) -> Array:
+    """Return the points (n, d) that a series is predicted at: draws of the posterior, or of the prior without data.
+
+    All there are of draws from the posteriors of other studies.
+    """
+    quick = series.emulate or study.batched(series.experiments)
+    n = series.draws or (QUICK if quick else SLOW)
+    if posterior is None:
+        return study.space.sample(n, rng)
+    rows = _inside(series, posterior)[0]
+    if study.chain is not None:
+        return posterior.flat[rows]
+    return np.asarray(posterior.flat[rng.choice(rows, size=min(n, len(rows)), replace=False)])
 
 
 def _inside(series: Series, posterior: Posterior) -> tuple[NDArray[np.intp], float, float]:

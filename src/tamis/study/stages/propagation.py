@@ -30,7 +30,7 @@ from tamis.errors import SimulationError, StudyError, TamisError, TamisWarning
 from tamis.inference.likelihood import answers, means, with_error
 from tamis.inference.posterior import Posterior
 from tamis.results.records import Propagation, save_records
-from tamis.study.context import Context, load_posterior, load_surrogate
+from tamis.study.context import Context, behind, load_posterior, load_surrogate
 from tamis.study.definition import Study
 from tamis.study.layout import Block, layout
 from tamis.study.parts import IDLE, with_idle
@@ -39,7 +39,7 @@ from tamis.study.series import Series
 from tamis.study.stages.prediction import by_runs, condition
 from tamis.study.stages.sensitivity import prior_bounds, prior_moments
 from tamis.surrogates.joined import Joined
-from tamis.types import Array, Generator
+from tamis.types import Array, Gauss, Generator
 
 _NO_SURFACE: Array = np.empty((0, 2))
 
@@ -89,12 +89,17 @@ def _propagate(
             raise TamisError(f"{series.name}: no posterior draw lies in {condition(series)}; widen `where`")
         effective = float(np.min(posterior.diagnostics.get("ess", len(inside)))) * float(inside.mean())
     errors = context.rng("propagation", k, 1)
+    given = None if posterior is None or study.origins else behind(study, model)
 
     def draw(n: int, rng: Generator) -> Array:
         return space.sample(n, rng) if rows is None else rows[rng.integers(len(rows), size=n)]
 
+    def answered(x: Array) -> list[Gauss]:
+        models = answers(space, forwards, x)
+        return models if given is None else given.informed(x, forwards, models, space)
+
     def simulate(x: Array) -> Array:
-        return np.hstack([with_error(found, errors) for found in answers(space, forwards, x)])[:, columns]
+        return np.hstack([with_error(model, errors) for model in answered(x)])[:, columns]
 
     found = monte_carlo(
         draw,
@@ -113,7 +118,7 @@ def _propagate(
     # surfaces follow the model; the error of a surrogate, drawn at each point, no surface can follow
     smooth = found.y
     if series.emulate and table.surface:
-        smooth = means(space, forwards, found.x)[:, columns]
+        smooth = np.hstack([model.mean for model in answered(found.x)])[:, columns]
     x = found.x[:, inputs]
     return [
         _record(

@@ -141,7 +141,7 @@ class Facts:
     @cached_property
     def varied(self) -> tuple[Any, ...]:
         """The same of the unknowns that are inputs of the simulator."""
-        inputs, noisy = input_names(self.raw), set(noise_parameters(self.raw))
+        inputs, noisy = input_names(self.raw), set(noise_parameters(self.raw, self.raw.table("parameters")))
         laws, correlation = self.prior
         return [
             (n, p) for n, p in laws if (n in inputs if inputs is not None else n not in noisy)
@@ -213,7 +213,7 @@ _TABLE = (
     Stage("design", 0, lambda f: (*f.common, *f.varied, f.raw.table("design")), lambda f: f.designed),
     Stage("runs", 1, lambda f: (f["design"], f.model, *f.imposed()), lambda f: f.designed),
     Stage("observables", 2, lambda f: (f["runs"], *f.seen()), lambda f: f.designed),
-    Stage("cheap", 14, lambda f: (f["observables"], f.cheaper), lambda f: f.emulated and bool(f.cheaper)),
+    Stage("cheap", 15, lambda f: (f["observables"], f.cheaper), lambda f: f.emulated and bool(f.cheaper)),
     Stage("surrogate", 3, lambda f: (f["cheap"], *f.fitted()), lambda f: f.emulated, more=("emulation.npz",)),
     Stage("sensitivity", 4, lambda f: (f["surrogate"], f.raw.table("sensitivity")),
           lambda f: f.asks_sensitivity(), for_next=False),
@@ -224,6 +224,8 @@ _TABLE = (
           per_part=True, for_next=False),
     Stage("propagation", 7, lambda f: (f["prediction"], f.raw.table("propagate")),
           lambda f: "propagate" in f.raw.tables, per_part=True, for_next=False),
+    Stage("fragility", 14, lambda f: (f["prediction"], f.raw.table("fragility")),
+          lambda f: "fragility" in f.raw.tables, per_part=True, for_next=False),
     Stage("next", 8, lambda f: (f["posterior"], f["surrogate"], f.possible, f.files(f.possible)),
           lambda f: f.calibrated and bool(f.possible), per_part=True),
     Stage("report", 9, lambda f: (*f.others("report"), f.raw.text, f.raw.parents, report_code()), lambda f: True,

@@ -10,7 +10,7 @@ import numpy as np
 from tamis.errors import SimulationError, StudyError
 from tamis.sim.dem.disks import cells, kernels
 from tamis.sim.dem.disks.cells import Grains, Lists, Room
-from tamis.sim.dem.disks.kernels import Laws, Walls
+from tamis.sim.dem.disks.kernels import Block, Laws, Walls
 from tamis.sim.dem.disks.scene import Scene, Sine
 from tamis.types import Array
 
@@ -47,6 +47,11 @@ class Disks:
             np.array([n], dtype=np.int64),
         )
         self._force = np.zeros(4 * n)
+        self._block = Block(
+            np.ones(14 * kernels.B),
+            np.zeros(2 * kernels.B, dtype=np.uint32),
+            np.zeros(kernels.B, dtype=np.uint32),
+        )
         self._laws = Laws(
             scene.law.table(kinds),
             np.array([kind.inverses() for kind in kinds]).ravel(),
@@ -210,6 +215,7 @@ class Disks:
                 self._lists,
                 self._room,
                 self._laws,
+                self._block,
                 self._walls,
                 self._gauges,
                 self._gravity,
@@ -247,7 +253,9 @@ class Disks:
     def forces(self) -> Array:
         """Return (n, 3), forces and torques of contacts now, in the order of the arrays; nothing else changes."""
         kept = [self._lists.slip.copy(), self._lists.wall_slip.copy()]
-        kernels.measure(self._grains, self._force, self._lists, self._laws, self._walls, self._gauges, self.t)
+        kernels.measure(
+            self._grains, self._force, self._lists, self._laws, self._block, self._walls, self._gauges, self.t
+        )
         force = self._force.reshape(-1, 4)[:, :3].copy()
         self._force[:] = 0.0
         self._lists.slip[:], self._lists.wall_slip[:] = kept

@@ -49,7 +49,9 @@ class Silo(cases.Grains):
     k_t: float = cases.tangential_stiffness()
     grains: int = port(300, bounds=(1, 2_000_000), doc="number of grains")
     width: float = port(0.032, unit="m", bounds=(1e-4, 100.0), doc="width of the silo")
-    outlet: float = port(0.0064, unit="m", bounds=(0.0, 100.0), doc="width of the outlet")
+    outlet: float = port(
+        0.0042, unit="m", bounds=(0.0, 100.0), doc="width of the outlet; 0 is a silo that stays closed"
+    )
     avalanches: int = port(10, bounds=(1, 1_000_000), doc="avalanches to wait for")
     duration: float = port(
         60.0, unit="s", bounds=(1e-3, 1e6), doc="longest time from the opening; what runs then is unfinished"

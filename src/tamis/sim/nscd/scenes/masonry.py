@@ -11,17 +11,24 @@ import numpy as np
 from tamis.errors import SimulationError
 from tamis.interfaces import port
 from tamis.sim.common.shapes import Box, Convex
-from tamis.sim.nscd.scene import Body, Law, Part, Scene, about
+from tamis.sim.nscd.scene import Body, Law, Motion, Part, Scene, about
 from tamis.sim.nscd.scenes.case import GROUND, Played, duration_input, friction_input, step_input
 
 
 @dataclass(frozen=True)
 class Rocking(Played):
-    """A block on its corner, tilted by ``tilt`` degrees about the y axis and let go (Housner 1963)."""
+    """A block on its corner, tilted by ``tilt`` degrees about the y axis and let go (Housner 1963), or upright.
+
+    The ground may move along x with one full sine of acceleration, ``pulse`` at most, that begins at once.
+    """
 
     width: float = port(0.5, unit="m", bounds=(1e-3, 100.0), doc="of the block")
     height: float = port(2.0, unit="m", bounds=(1e-3, 100.0), doc="of the block")
-    tilt: float = port(5.0, unit="deg", bounds=(1e-3, 45.0), doc="at the start")
+    tilt: float = port(5.0, unit="deg", bounds=(0.0, 45.0), doc="at the start; 0 is upright")
+    pulse: float = port(
+        0.0, unit="m/s2", bounds=(0.0, 1e3), doc="peak acceleration of the ground along x; 0 is none"
+    )
+    period: float = port(0.5, unit="s", bounds=(1e-3, 1e2), doc="of the pulse, one full sine")
     mu: float = friction_input(2.0)
     h: float = step_input()
     duration: float = duration_input(4.0)
@@ -30,7 +37,7 @@ class Rocking(Played):
     def scene(self) -> Scene:
         """Return the bodies and the laws between them."""
         angle, most = math.radians(self.tilt), math.atan2(self.width, self.height)
-        if not 0.0 < angle < most:
+        if not 0.0 <= angle < most:
             raise SimulationError(
                 f"the block rocks if tilted by 0 to {math.degrees(most):.3g} degrees; found {self.tilt:g}"
             )
@@ -44,7 +51,23 @@ class Rocking(Played):
             position=(x, 0.0, z),
             orientation=about((0, 1, 0), self.tilt),
         )
-        return Scene([GROUND, block], [Law("ground", "default", self.mu)])
+        return Scene([self._ground(), block], [Law("ground", "default", self.mu)])
+
+    @property
+    def slenderness(self) -> float:
+        """Tilt in degrees beyond which it falls on ground at rest."""
+        return math.degrees(math.atan2(self.width, self.height))
+
+    def _ground(self) -> Body:
+        """Return the ground, whose velocity is the integral of the pulse: zero again when it ends."""
+        if self.pulse == 0.0:
+            return GROUND
+        t = self.period * np.linspace(0.0, 1.0, 2 + math.ceil(4 * self.period / self.h))
+        turn = 2 * math.pi / self.period
+        v = self.pulse / turn * (1.0 - np.cos(turn * t))
+        v[-1] = 0.0
+        motion = Motion(t.tolist(), np.column_stack([v, np.zeros((len(t), 2))]))
+        return replace(GROUND, fixed=False, motion=motion)
 
 
 @dataclass(frozen=True)
