@@ -75,6 +75,8 @@ _OPTIONS: Any = {
 _KEEP_SECONDS = 30 * 86400.0
 _OURS = re.compile(r"[\w.-]+-[0-9a-f]{16}")  # folders of compiled files
 _held: set[Path] = set()  # the caches that this process holds
+_compiling: list[str] = []  # what is being compiled, outermost first
+_listeners: list[Callable[[str], None]] = []
 _addresses: dict[Callable[..., Any], Address] = {}
 _loaded: dict[Path, str] = {}  # hash of the code of each compiled file, when it was loaded
 
@@ -94,7 +96,7 @@ def kernel(function: F, **options: Any) -> F:
         return template(tuple(map(number, args)), {name: number(given) for name, given in kws.items()})
 
     def build_alone(signature: Any) -> Any:
-        with _alone(folder), _sparingly():
+        with _alone(folder), _sparingly(), _noted(f"{function.__module__}.{function.__name__}"):
             return build(signature)
 
     compiled.get_call_template, compiled.compile = plain, build_alone
@@ -117,11 +119,35 @@ def _alone(folder: Path) -> Iterator[None]:
             with suppress(OSError):  # a disk without locks: compile side by side
                 handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
                 until_then.callback(os.close, handle)
-                fcntl.flock(handle, fcntl.LOCK_EX)
+                try:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    _say(f"waiting for another process that compiles {folder.name.rpartition('-')[0]}")
+                    fcntl.flock(handle, fcntl.LOCK_EX)
                 until_then.callback(fcntl.flock, handle, fcntl.LOCK_UN)  # though a fork may have a copy of it
             _held.add(folder)
             until_then.callback(_held.discard, folder)
             yield
+
+
+def watch(tell: Callable[[str], None]) -> None:
+    """Have ``tell`` called with what is being compiled, and when another process that compiles is waited for."""
+    _listeners[:] = [tell]
+
+
+def _say(what: str) -> None:
+    for tell in _listeners:
+        tell(what)
+
+
+@contextmanager
+def _noted(name: str) -> Iterator[None]:
+    """Note what is being compiled, and within what."""
+    _compiling.append(name)
+    try:
+        yield
+    finally:
+        _compiling.pop()
 
 
 def apart(function: F) -> F:
@@ -199,11 +225,6 @@ def _note_loaded(function: Callable[..., Any]) -> None:
     _loaded[file] = code
 
 
-def is_cold(family: Path) -> bool:
-    """Return whether the kernels of a family, or of one of its engines, have yet to be compiled on this machine."""
-    return any(not any(_folder(file).glob("*.nbc")) for file in family.rglob("kernels.py"))
-
-
 class _Part(codegen.JITCodeLibrary):
     """Code that others link in; it becomes machine code only where it can be called from outside."""
 
@@ -272,6 +293,12 @@ class _Kept(caching.CompileResultCacheImpl):
 
 class _Cache(caching.FunctionCache):
     _impl_class = _Kept
+
+    def load_overload(self, signature: Any, context: Any) -> Any:
+        found = super().load_overload(signature, context)  # type: ignore[no-untyped-call]
+        if found is None and len(_compiling) == 1:  # not a part of another
+            _say(f"compiling {_compiling[0]}, once on this machine")
+        return found
 
 
 @lru_cache

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.jit import apart, inner
-from tamis.sim.contact.linear import BlockLU, factorise, solve
+from tamis.sim.contact.linear import BlockLU, factorise, reset, solve
 from tamis.sim.contact.lorentz import (
     EARLY,
     LEAST_FRICTION,
@@ -82,14 +82,8 @@ def lorentz(contacts: Contacts, W: Array, w: Array, scale: Array) -> float:
 @inner
 def fill(contacts: Contacts, m: int, count: int, scratch: Path, lu: BlockLU) -> None:
     """Fill the blocks of ``I + G^T D G``."""
-    v, blocks = scratch.vectors, lu.blocks
-    for k in range(count):
-        for i in range(6):
-            for j in range(6):
-                blocks[k, i, j] = 0.0
-    for k in range(m):
-        for j in range(6):
-            blocks[k, j, j] = 1.0
+    v = scratch.vectors
+    reset(m, count, lu)
     for i in range(contacts.row_a.size):
         eta, g0, g1, g2 = scratch.eta[i], v.centre[i, 0], v.centre[i, 1], v.centre[i, 2]
         u1, u2 = v.velocity[i, 1], v.velocity[i, 2]

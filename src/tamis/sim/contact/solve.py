@@ -243,8 +243,8 @@ def solve_touching(contacts: Contacts, w: Array, r: Array, tol: float, work: Wor
     error, scale = judge(contacts, w, r, speed, work)
     rests = report[SWEEPS] == 1 and ROUND_OFF * scale < error <= tol * scale
     if error > tol * scale or rests:
-        count, products = analyse(w.shape[0], contacts.row_a, contacts.row_b, work.lu)
-        few = count > 0 and products <= MAX_PRODUCTS * n and n <= MAX_CONTACTS
+        count, _ = analyse(w.shape[0], contacts.row_a, contacts.row_b, work.lu, MAX_PRODUCTS * n)
+        few = count > 0 and n <= MAX_CONTACTS
         if few and work.methods.ready[0] == 0:
             return NEEDS_DIRECT
         if rests and few:
