@@ -350,16 +350,15 @@ def test_a_coarse_fragility_of_a_rocking_block(tmp_path):
 @pytest.mark.example
 @pytest.mark.slow
 def test_which_faults_of_a_rig_decide(tmp_path):
-    """Stiffness and offset decide the first cycle's misses; the fifth cycle has learnt them away."""
+    """Stiffness decides the first cycle's misses, then offset; the fifth cycle has learnt them away."""
     folder = copied("32_rig", tmp_path)
     subprocess.run([*TAMIS, "run", "study.toml", "-j", "1"], cwd=folder, check=True, capture_output=True)
     low, high = load_records(folder / "results" / "study" / "sensitivity.npz", Influence)
     delay, lag, offset, k_s = range(4)
     for influence in (low, high):
         assert influence.first.sum() == pytest.approx(1.0, abs=0.1)  # they hardly act together
-        assert influence.first[[delay, lag]].sum() < 0.1
-    assert low.total[:, 0].argmax() == offset
-    assert high.total[:, 0].argmax() == k_s
+        assert influence.total[[delay, lag]].sum() < 0.05
+        assert influence.total[k_s, 0] > influence.total[offset, 0] > 0.15
     panels = [
         p for p in load_records(folder / "results" / "study" / "prediction.npz", Panel) if p.series == "fifth"
     ]

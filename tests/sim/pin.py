@@ -91,7 +91,10 @@ POINTS = {
         {"duration": 1.0, "dt": 1e-3, "method": "pm", "piping": "beam", "subcycling": 4, "pga": 8.0},
         {"duration": 1.0, "dt": 1e-3, "method": "monolithic", "piping": "none", "radius": 2.0, "pga": 0.0},
     ],
-    "hybrid.delay": [{"duration": 3.0}, {"duration": 3.0, "hold": 0.03, "delay": 0.0, "scale": 2.0}],
+    "hybrid.delay": [
+        {"duration": 3.0, "dt": 5e-3},
+        {"duration": 3.0, "dt": 5e-3, "hold": 0.03, "delay": 0.0, "scale": 2.0},
+    ],
     "nscd.slide": [{"duration": 0.1}, {"duration": 0.1, "mu": 0.7, "azimuth": 33.0}],
     "nscd.bounce": [{"duration": 1.0, "h": 2e-3}],
     "nscd.stack": [{"duration": 0.05, "boxes": 3}, {"duration": 0.05, "boxes": 5, "ratio": 2.0}],

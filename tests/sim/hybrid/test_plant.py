@@ -140,6 +140,13 @@ def test_what_is_wrong_with_a_plant_is_said(tmp_path: Path) -> None:
         replace(SHORT, method="monolithic", subcycling=2)
 
 
+def test_late_bearings_of_a_slow_test_are_on_time() -> None:
+    exact = drive.plant(SHORT)
+    real, slow = (drive.plant(replace(SHORT, delay=0.01, scale=scale)) for scale in (1.0, 200.0))
+    assert off(real["u"], exact["u"]) > 0.1  # 2 k tau of negative damping where they stick
+    assert off(slow["u"], exact["u"]) < 0.02
+
+
 def onset(case: Late) -> float:
     """Return the damping at which the amplitude neither grows nor decays."""
     low, high = (replace(case, c=c) for c in (0.5 * expected(case), 1.5 * expected(case)))

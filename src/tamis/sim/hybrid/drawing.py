@@ -11,7 +11,7 @@ from tamis.sim.hybrid import drive
 from tamis.sim.hybrid.scene import Plant, Rig
 from tamis.types import Array
 
-RIG_TIMES, PLANT_TIMES = 200.0, 10.0  # how many times motions are enlarged
+RIG_TIMES, PLANT_TIMES = 200.0, 5.0  # how many times motions are enlarged
 _ALONG_X = (np.sqrt(0.5), 0.0, np.sqrt(0.5), 0.0)  # turns z into x
 _UPRIGHT = (1.0, 0.0, 0.0, 0.0)
 
@@ -27,7 +27,7 @@ def show_rig(case: Rig, outputs: dict[str, Array], fps: float) -> Replay:
     for side, moved, pull in ((-1.0, y_1, pull_1), (1.0, y_2, pull_2)):
         cylinder, rod = Shape("cylinder", (0.16, 1.2), "actuator"), Shape("cylinder", (0.07, 1.0), "piston")
         parts.append((cylinder, still, (side * 2.4, 0.0, 0.45), _ALONG_X, pull))
-        parts.append((rod, moved, (side * 1.5, 0.0, 0.45), _ALONG_X, pull))
+        parts.append((rod, moved, (side * 1.42, 0.0, 0.45), _ALONG_X, pull))
     parts.append((Shape("box", (2.0, 0.3, 0.3), "beam"), y_s, (0.0, 0.0, 0.45), _UPRIGHT, none))
     parts.append((Shape("box", (0.6, 0.5, 0.1), "plate"), y_s, (0.0, 0.0, 0.25), _UPRIGHT, none))
     parts.append((Shape("box", (2.0, 1.2, 1.0), "concrete"), still, (0.0, 0.0, -0.3), _UPRIGHT, none))
@@ -43,7 +43,7 @@ def show_rig(case: Rig, outputs: dict[str, Array], fps: float) -> Replay:
 
 
 def show_plant(case: Plant, fps: float) -> Replay:
-    """Return tank, base, bearings, sloshing liquid and piping, sideways motion enlarged ten times."""
+    """Return tank, base, bearings, sloshing liquid and piping, sideways motion enlarged five times."""
     steps = drive.steps_of(case.duration, case.dt)
     every = max(1, min(round(1.0 / (fps * case.dt)), steps))
     while steps % every:  # both ends are shown

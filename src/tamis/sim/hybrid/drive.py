@@ -126,8 +126,9 @@ def plant_run(case: Plant) -> Run:
     place = "bearings"
     if case.method == "monolithic":
         parts, place = [assembled(parts, fine=True)], "whole"
+    bearing = Spring(place, 0, 4.0 * k, alpha, limit, case.delay / case.scale / fine)
     return march(
-        parts, [Spring(place, 0, 4.0 * k, alpha, limit)], signal, case.dt, watched=(place, 0),
+        parts, [bearing], signal, case.dt, watched=(place, 0),
         subcycling=case.subcycling, method=method, every=max(1, round(case.interval / case.dt)),
     )  # fmt: skip
 

@@ -111,6 +111,13 @@ class Plant(Case):
         doc="partitioned, staggered or parallel; or all in one system",
     )
     subcycling: int = port(1, bounds=(1, 1000), doc="steps of the bearings in one of the rest")
+    delay: float = port(
+        0.0,
+        unit="s",
+        bounds=(0.0, 10.0),
+        doc="of the actuators that move the bearings, by the laboratory's clock",
+    )
+    scale: float = port(1.0, bounds=(1.0, 1e4), doc="seconds of the test in a second of the plant (lambda)")
     mass_fraction: float = port(
         0.5,
         bounds=(1e-3, 0.99),
