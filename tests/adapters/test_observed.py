@@ -229,10 +229,10 @@ def test_whole_runs_from_elsewhere_are_taken(folder, capsys):
 
 def test_check_says_the_size_both_ways(folder, capsys):
     assert main(["check", "study.toml"]) == 0
-    assert 'leaves 4.1 kB (57.3 kB with [model] keep = "all")' in capsys.readouterr().out
+    assert 'leaves 2.05 kB (53.8 kB with [model] keep = "all")' in capsys.readouterr().out
     edited(folder, 'keep = "observed"\n', "")
     assert main(["check", "study.toml"]) == 0
-    assert 'leaves 57.3 kB (4.1 kB with [model] keep = "observed")' in capsys.readouterr().out
+    assert 'leaves 53.8 kB (2.05 kB with [model] keep = "observed")' in capsys.readouterr().out
 
 
 def test_runs_of_a_built_in_simulator_that_other_code_made_are_made_again(tmp_path):
