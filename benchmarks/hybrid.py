@@ -46,7 +46,7 @@ def theirs(python: str) -> tuple[np.ndarray, float]:
     case = Plant(record=str(CORRALITOS))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "case.npz"
-        signal = drive.ground(case, STEP * np.arange(round(case.duration / STEP) + 1))
+        signal = drive.ground(case, STEP * np.arange(round(case.duration / STEP) + 1, dtype=np.float64))
         np.savez(path, a=signal, dt=STEP, every=50)
         command = [python, str(HERE / "hybrid_peers.py"), str(path)]
         out = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout

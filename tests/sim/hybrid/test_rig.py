@@ -128,6 +128,14 @@ def test_four_actuators_on_a_plate() -> None:
         moved, f, _, _ = bench.cycle(target, target, np.array([3e4]))
     np.testing.assert_allclose(p @ moved[-1], target, atol=1e-15)
     assert f[-1] @ bench.modes.Q[0] == pytest.approx(3e4, rel=1e-9)
+    firm = Bench(
+        c, k_a=K_A, p=P, w=W, D_scale=0.5, control="modal", i_c=np.array([0.0, 0.0, 60.0]), **springs
+    )  # type: ignore[arg-type]
+    soft = Bench(c, k_a=K_A, p=P, w=W, D_scale=0.5, control="modal", **springs)  # type: ignore[arg-type]
+    both = [
+        b.cycle(np.zeros(3), np.array([1e-3, 1e-3, 1e-3]), np.array([3e4]))[0] @ p.T for b in (soft, firm)
+    ]
+    assert np.abs(both[1] - both[0]).max(axis=0) == pytest.approx([0.0, 0.0, 2e-4], rel=0.9, abs=1e-14)
     with pytest.raises(StudyError, match="orthogonal"):
         Bench(c + np.array([0.0, 0.3, 0.0]), k_a=K_A, **springs)  # type: ignore[arg-type]
 

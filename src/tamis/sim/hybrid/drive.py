@@ -17,8 +17,6 @@ from tamis.sim.hybrid import kernels, structures
 from tamis.sim.hybrid.scene import Late, Plant
 from tamis.types import Array
 
-_DRIFT = 1e-6  # of a step by which the number of steps may miss the duration
-
 
 class Spring(NamedTuple):
     """A bilinear spring of a fine subdomain: its first stiffness is part of the subdomain's."""
@@ -67,11 +65,11 @@ def march(
     late = np.array([spring.late for spring in springs])
     held = np.array([spring.held for spring in springs], dtype=np.int64)
     samples = math.ceil(late.max(initial=0.0)) + int(held.max(initial=0)) + 2
-    zeros = [np.zeros(len(springs)) for _ in range(3)]
+    k, alpha, limit = np.array([(s.k, s.alpha, s.limit) for s in springs]).T.copy()
     bearings = kernels.Bearings(
-        np.array([first[spring.part] + spring.dof for spring in springs], dtype=np.int64),
-        *(np.array([getattr(spring, name) for spring in springs]) for name in ("k", "alpha", "limit")),
-        *zeros, late, held, np.zeros((len(springs), samples)),
+        np.array([first[spring.part] + spring.dof for spring in springs], dtype=np.int64), k, alpha, limit,
+        np.zeros(len(springs)), np.zeros(len(springs)), np.zeros(len(springs)), late, held,
+        np.zeros((len(springs), samples)),
     )  # fmt: skip
     steps = (len(signal) - 1) // subcycling
     rows, dofs = steps // every + 1, len(load)
@@ -88,7 +86,7 @@ def march(
     spans = {part.name: slice(first[part.name], first[part.name] + len(part.mass)) for part in subdomains}
     owner = stages[0].links.part
     return Run(
-        every * dt * np.arange(rows),
+        every * dt * np.arange(rows, dtype=np.float64),
         {name: book.u[:, span] for name, span in spans.items()},
         {name: book.v[:, span] for name, span in spans.items()},
         book.force,
@@ -98,9 +96,9 @@ def march(
 
 
 def steps_of(duration: float, dt: float) -> int:
-    """Return the number of steps in a duration; it is a multiple of the step, within rounding."""
+    """Return the number of steps in a duration, the nearest one."""
     steps = round(duration / dt)
-    if steps < 1 or abs(steps * dt - duration) > max(_DRIFT * duration, 0.5 * dt):
+    if steps < 1:
         raise StudyError(f"the duration, {duration:g} s, is shorter than a step of {dt:g} s")
     return steps
 
@@ -119,7 +117,7 @@ def plant_run(case: Plant) -> Run:
     """Run the plant and keep all of its motion."""
     steps = steps_of(case.duration, case.dt)
     fine = case.dt / case.subcycling
-    signal = ground(case, fine * np.arange(steps * case.subcycling + 1))
+    signal = ground(case, fine * np.arange(steps * case.subcycling + 1, dtype=np.float64))
     k, alpha, limit = structures.bearing_law(case)
     parts = structures.parts(case)
     method: partitioned.Method = "pm" if case.method == "pm" else "gc"

@@ -90,7 +90,7 @@ class Motion(NamedTuple):
     y_s: Vector
     slip: Vector
     ring: Matrix  # (samples, actuators displacement and force)
-    count: Numbers  # samples stored so far
+    stored: Numbers  # samples so far
 
 
 @inner
@@ -123,7 +123,7 @@ def measured(motion: Motion, late: float, y: Vector, f: Vector) -> None:
     share = (
         back - late
     )  # from the sample ``back`` before the last towards the next; beyond one it extrapolates
-    a = (motion.count[0] - 1 - back) % size
+    a = (motion.stored[0] - 1 - back) % size
     b = (a + 1) % size
     for i in range(n):
         y[i] = (1.0 - share) * motion.ring[a, i] + share * motion.ring[b, i]
@@ -200,11 +200,11 @@ def drive_cycle(
     sum_y, sum_v, sum_e = np.empty(n), np.empty(n), np.empty(modes)
     late = rig.delay / dt
     specimen(rig, motion, motion.y, f, y_s)
-    if motion.count[0] == 0:  # all that was measured before is as now
+    if motion.stored[0] == 0:  # all that was measured before is as now
         for row in range(len(motion.ring)):
             for i in range(n):
                 motion.ring[row, i], motion.ring[row, n + i] = motion.y[i], f[i]
-        motion.count[0] = len(motion.ring)
+        motion.stored[0] = len(motion.ring)
     for step in range(steps):
         for i in range(n):
             sum_y[i] = sum_v[i] = dy[i] = dv[i] = 0.0
@@ -259,8 +259,8 @@ def drive_cycle(
             motion.slip[m] = slip_of(motion.slip[m], y_s[m] - motion.y_s[m], rig.limit[m])
             motion.y_s[m] = s_out[step, m] = y_s[m]
             ref_out[step, m] = y_ref[m]
-        row = motion.count[0] % len(motion.ring)
-        motion.count[0] += 1
+        row = motion.stored[0] % len(motion.ring)
+        motion.stored[0] += 1
         for i in range(n):
             motion.ring[row, i] = y_out[step, i] = motion.y[i]
             motion.ring[row, n + i] = f_out[step, i] = f[i]

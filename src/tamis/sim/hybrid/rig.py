@@ -42,7 +42,7 @@ class Bench:
         Factor of the deforming motions, so that their forces are meaningful: 1/2 for two actuators (A.24).
     p, w
         Gain in displacement and weight of force in a mixed feedback; modal loops have gains p and p w and the integral
-        ones ``i_c``, ``i_d``.
+        ones ``i_c``, ``i_d``, a number for all modes or one for each.
     """
 
     C: Array
@@ -54,8 +54,8 @@ class Bench:
     delay: float = 0.0
     p: float = 20.0
     w: float = 4e-9
-    i_c: float = 0.0
-    i_d: float = 0.0
+    i_c: float | Array = 0.0
+    i_d: float | Array = 0.0
     D_scale: float = 1.0
     control: str = "mixed"
     period: float = 2.0
@@ -75,16 +75,24 @@ class Bench:
         self.steps = math.ceil(self.period / longest - 1e-9)
         self._h = self.period / self.steps
         n, rigid = c.shape
+        p, d, q = (np.ascontiguousarray(each) for each in self.modes)
         self._rig = kernels.Rig(
-            np.ascontiguousarray(c), *(np.ascontiguousarray(each) for each in self.modes), np.diag(weights).copy(),
-            float(self.k_a), float(self.lag), float(self.delay), np.array(self.k_s, dtype=float),
-            float(self.hardening), np.array(self.limit, dtype=float),
+            np.ascontiguousarray(c), p, d, q, np.diag(weights).copy(), float(self.k_a), float(self.lag),
+            float(self.delay), np.array(self.k_s, dtype=float), float(self.hardening),
+            np.array(self.limit, dtype=float),
         )  # fmt: skip
         inside = n - rigid
+        i_c, i_d = (
+            np.full(count, gain, dtype=float) for count, gain in ((rigid, self.i_c), (inside, self.i_d))
+        )
         self._gains = kernels.Gains(
-            np.full(rigid, float(self.p)), np.full(rigid, float(self.i_c)), np.full(inside, self.p * self.w),
-            np.full(inside, float(self.i_d)), float(self.p), float(self.w),
-        )  # fmt: skip
+            np.full(rigid, float(self.p)),
+            i_c,
+            np.full(inside, self.p * self.w),
+            i_d,
+            float(self.p),
+            float(self.w),
+        )
         samples = math.ceil(self.delay / self._h) + 3
         self._motion = kernels.Motion(
             np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(rigid), np.zeros(rigid), np.zeros((samples, 2 * n)),

@@ -74,7 +74,7 @@ def _show_rig(case: Rig, fps: float) -> Replay:
         "u_pipe": Port("u_pipe", unit="m", doc="displacement of the middle of the piping at t"),
         "peak": Port("peak", unit="m", doc="largest displacement of the base over all steps"),
         "t_peak": Port("t_peak", unit="s", doc="when it is reached"),
-        "residual": Port("residual", unit="m", doc="displacement of the base at the end"),
+        "residual": Port("residual", unit="m", doc="displacement of the base at the last kept instant"),
         "force_peak": Port("force_peak", unit="N", doc="largest force of all four bearings over all steps"),
         "gap": Port("gap", unit="m/s", doc="largest difference of velocity between subdomains at the base"),
         "drift": Port("drift", unit="m", doc="largest difference of displacement between subdomains at the base"),
