@@ -188,7 +188,7 @@ class ArticulatedWall(Played):
     )
     h: float = step_input()
     residual: float = port(1e-3, bounds=(1e-12, 0.1), doc="allowed in the contact problem of a step")
-    duration: float = duration_input(1.5)
+    duration: float = duration_input(1.2)
     still: ClassVar[Rest | None] = STILL
 
     @property
