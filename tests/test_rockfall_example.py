@@ -55,7 +55,7 @@ def test_curves_that_do_not_serve_are_refused(scripts, tmp_path):
     with pytest.raises(StudyError, match="column top: still moves by"):
         read(curves(tmp_path / "moving.csv", drift=0.5))
     (tmp_path / "names.csv").write_text("t,tip,base,c,d\n0,0,0,0,0\n1,1,1,1,1\n2,1,1,1,1\n")
-    with pytest.raises(StudyError, match='no column "top"'):
+    with pytest.raises(StudyError, match='has no column "top"'):
         read(tmp_path / "names.csv")
 
 
