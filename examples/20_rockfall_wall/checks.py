@@ -1,8 +1,8 @@
 """Impacts that the surrogates never saw: what the time step, the residual and chance do to the 24 displacements.
 
-``python checks.py`` runs 32 fresh points of the prior at both speeds as the studies do, in half their step to a tenth
-of their residual, and a few with the rock moved by a micrometre, and keeps them in data/checks.csv; ``--table`` prints
-what they say. The fine ones are also the truths that `recovery.py` calibrates against.
+``python checks.py`` runs fresh points of the prior at both speeds as the studies do, some of them in half their step to
+a tenth of their residual, and some with the rock moved by a micrometre, and keeps them in data/checks.csv; ``--table``
+prints what they say. They are also the truths that `recovery.py` calibrates against.
 """
 
 import argparse
@@ -12,11 +12,11 @@ import numpy as np
 from impacts import ALL, NUMBERS, SPEEDS, fill, known, prior
 
 FILE = Path(__file__).parent / "data" / "checks.csv"
-POINTS, MOVED = 32, 12
+POINTS = 32  # of the sequence that fresh points are taken from
 VARIANTS = {
-    "default": ({}, POINTS),
-    "half step": ({"h": 5e-4, "residual": 1e-4}, POINTS),
-    "rock moved by 1e-6 m": ({"impact": 1e-6}, MOVED),
+    "default": {},
+    "half step": {"h": 5e-4, "residual": 1e-4},
+    "rock moved by 1e-6 m": {"impact": 1e-6},
 }
 FIRST = len(ALL)
 
@@ -50,6 +50,7 @@ def table():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--points", type=int, nargs=3, default=(32, 32, 12), help="of each of the three")
     parser.add_argument("--table", action="store_true", help="print what the runs say, and run nothing")
     options = parser.parse_args()
     if not options.table:
@@ -57,10 +58,9 @@ def main():
         fill(
             FILE,
             (
-                (variant, k, speed, parameters, more)
-                for k, parameters in enumerate(fresh)
-                for variant, (more, count) in VARIANTS.items()
-                if k < count
+                (variant, k, speed, fresh[k], VARIANTS[variant])
+                for variant, count in zip(VARIANTS, options.points, strict=True)
+                for k in range(count)
                 for speed in SPEEDS
             ),
         )

@@ -1,15 +1,16 @@
 """What the studies found beside what Gupta et al. (2023) print, as Markdown: run it after ``make rockfall``.
 
 Errors of the surrogates (left out, and on the held-out impacts of `checks.py`), total Sobol indices, Table 5 and the
-errors of the calibrated model are read from results/; nothing is run.
+errors of the calibrated model are read from results/; only the calibrated model itself is run, once an energy.
 """
 
+import argparse
 import warnings
 from pathlib import Path
 
 import numpy as np
-from checks import numbers
-from impacts import HIGH, LOW, NUMBERS, SPEEDS, prior
+from checks import POINTS, numbers
+from impacts import LOW, NUMBERS, SPEEDS, impact, prior
 
 import tamis
 from tamis import Study
@@ -28,9 +29,10 @@ SCALE = {"d_z": 100.0, "v_p": 100.0}  # m to cm, as the table has it
 
 def surrogates(study):
     """Print relative errors of the 24 surrogates: left out, and held out where the checks were run."""
-    found = tamis.load_results(HERE / "results" / "all")
+    found = tamis.load_results(study.results)
     own = numbers("default")
-    points = prior(max((key[0] for key in own), default=-1) + 1, 2) if own else []
+    own = {key: row for key, row in own.items() if all((key[0], speed) in own for speed in SPEEDS)}
+    points = [prior(POINTS, 2)[k] for k in sorted({key[0] for key in own})]
     model = load_surrogate(study)
     x = np.array([[point[name] for name in LOW] for point in points]).reshape(-1, len(LOW))
     print("\n| displacement | m/s | 1 - Q2 left out | rms error, m | 1 - Q2 held out | rms error, m |")
@@ -47,15 +49,15 @@ def surrogates(study):
             left = (off**2).mean() / one.simulated[:, k % 3].var(), np.sqrt((off**2).mean())
             held = ("-", "-")
             if answers is not None:
-                true = np.array([own[i, speed][k] for i in range(len(points))])
+                true = np.array([own[i, speed][k] for i in sorted({key[0] for key in own})])
                 miss = answers[:, k] - true
                 held = f"{(miss**2).mean() / true.var():.3f}", f"{np.sqrt((miss**2).mean()):.4f}"
             print(f"| {name} | {speed:g} | {left[0]:.3f} | {left[1]:.4f} | {held[0]} | {held[1]} |")
 
 
-def indices():
+def indices(study):
     """Print total Sobol indices by point and instant."""
-    found = tamis.load_results(HERE / "results" / "all")
+    found = tamis.load_results(study.results)
     print("\n| displacement | test | " + " | ".join(LOW) + " |")
     print("|---" * (2 + len(LOW)) + "|")
     for one in found.influences:
@@ -72,24 +74,21 @@ def mode(posterior):
     return flat[best]
 
 
-def estimates():
+def estimates(names):
     """Return the eleven estimates of Table 5: modes of single points, means otherwise, by name of the column."""
     found = {}
-    for name in ("point", "energy"):
-        for part in tamis.load_results(HERE / "results" / name).parts:
+    for split, name in names.items():
+        results = tamis.load_results(HERE / "results" / name)
+        for part in results.parts or (results,):
             x = part.posterior.flat
-            found[part.study.part] = (
-                (mode(part.posterior) if name == "point" else x.mean(axis=0)),
-                x.std(axis=0),
-            )
-    x = tamis.load_results(HERE / "results" / "all").posterior.flat
-    found["all"] = x.mean(axis=0), x.std(axis=0)
+            value = mode(part.posterior) if split == "point" else x.mean(axis=0)
+            found[part.study.part or "all"] = value, x.std(axis=0)
     return found
 
 
-def beside():
+def beside(names):
     """Print our Table 5 beside theirs: ours, its standard deviation, theirs in brackets."""
-    found = estimates()
+    found = estimates(names)
     print("\n| parameter | " + " | ".join(found) + " |")
     print("|---" * (1 + len(found)) + "|")
     for i, name in enumerate(LOW):
@@ -104,9 +103,7 @@ def beside():
 
 def misfit(study):
     """Print the errors of the calibrated model against the data, over displacements of each axis."""
-    from impacts import impact
-
-    x = tamis.load_results(HERE / "results" / "all").posterior.flat.mean(axis=0)
+    x = tamis.load_results(study.results).posterior.flat.mean(axis=0)
     runs = [
         np.array(impact({**dict(zip(LOW, x.tolist(), strict=True)), "speed": speed})[:12]) for speed in SPEEDS
     ]
@@ -131,14 +128,17 @@ def misfit(study):
 
 
 def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    for name in ("point", "energy", "all"):
+        parser.add_argument(f"--{name}", default=name, help="stem of its study file")
+    options = parser.parse_args()
     warnings.simplefilter("ignore", tamis.TamisWarning)
-    study = Study.load(HERE / "all.toml")
+    study = Study.load(HERE / f"{options.all}.toml")
     surrogates(study)
-    indices()
-    beside()
+    indices(study)
+    beside({name: getattr(options, name) for name in ("point", "energy", "all")})
     misfit(study)
 
 
 if __name__ == "__main__":
-    assert set(LOW) == set(HIGH)
     main()

@@ -31,6 +31,7 @@ def instants(path):
             found[name] = read(curves)
         except ValueError as error:
             raise StudyError(f"{path}, column {name}: {error}; measure longer, or correct t") from error
+    for name in POINTS:
         late = curves[name][t >= t[-1] - SETTLED]
         if np.ptp(late) > MOVES * np.abs(curves[name]).max():
             raise StudyError(

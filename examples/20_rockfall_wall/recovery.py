@@ -1,15 +1,17 @@
 """How often the calibration with all data finds the parameters of impacts that it was given as measurements.
 
-The truths are the first 20 points of `checks.py`, run in half the step; errors of the size that the studies assume are
-added to their 24 displacements, and the surrogates of the study calibrate against each. Nothing is run.
+``python recovery.py [STUDY] [--variant "half step"]``: the truths are the first 20 points of `checks.py`, which no
+surrogate has seen; errors of the size that the studies assume are added to their 24 displacements, and the surrogates
+of the study calibrate against each. Nothing is run.
 """
 
+import argparse
 import warnings
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from checks import numbers
+from checks import POINTS, numbers
 from impacts import LOW, SPEEDS, prior
 
 import tamis
@@ -30,8 +32,15 @@ def measured(series, values):
 
 
 def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("study", nargs="?", default="all.toml")
+    parser.add_argument("--variant", default="default", help="of checks.py, whose runs are the measurements")
+    options = parser.parse_args()
     warnings.simplefilter("ignore", tamis.TamisWarning)
-    study, truths, fine = Study.load(HERE / "all.toml"), prior(32, 2)[:TRUTHS], numbers("half step")
+    study, fine = Study.load(HERE / options.study), numbers(options.variant)
+    truths = [
+        point for k, point in enumerate(prior(POINTS, 2)[:TRUTHS]) if all((k, v) in fine for v in SPEEDS)
+    ]
     model, rng = load_surrogate(study), np.random.default_rng(3)
     sd = np.repeat([0.01, 0.01, 0.005, 0.005], 3)
     calibrated = [series for series in study.series if series.use == "calibrate"]
@@ -51,7 +60,9 @@ def main():
         print(f"{k}: {np.array2string(np.array(off[-1]), precision=3)}", flush=True)
     print("\n| parameter | truths within the 90 % interval | rms of mean over truth - 1 |\n|---|---|---|")
     for i, name in enumerate(LOW):
-        print(f"| {name} | {inside[i]:.0f} of {TRUTHS} | {np.sqrt(np.mean(np.array(off)[:, i] ** 2)):.1%} |")
+        print(
+            f"| {name} | {inside[i]:.0f} of {len(truths)} | {np.sqrt(np.mean(np.array(off)[:, i] ** 2)):.1%} |"
+        )
 
 
 if __name__ == "__main__":
