@@ -126,6 +126,21 @@ POINTS = {
         {"duration": 0.05, "voussoirs": 9, "thickness": 0.2},
         {"duration": 0.05, "voussoirs": 9, "thickness": 0.08},
     ],
+    "nscd.rockfall_wall": [
+        {"duration": 0.01, "rows": 2, "columns": 2, "residual": 1e-9},
+        {
+            "duration": 0.01,
+            "rows": 2,
+            "columns": 2,
+            "residual": 1e-9,
+            "pattern": "rows",
+            "holes": "bores",
+            "ends": "round",
+            "energy": 5e5,
+            "height": 0.9,
+            "incidence": 20.0,
+        },
+    ],
     "nscd.wall": [{"duration": 0.004, "mu": 0.0, "mu_ground": 0.0}, {"duration": 0.006}],
 }
 # The impulses between the blocks of a wall with friction are not unique: inputs changed by 1e-13 of them, or round-off,
