@@ -20,7 +20,7 @@ FAILING = {  # where the physics fails within the bounds
 }
 WITHOUT_REPLAY = {
     "dem.impact",  # a contact of a hundred microseconds, in which nothing is to be seen
-    "hybrid.delay",  # one mass to and fro, drawn as a curve
+    "hybrid.delay",  # one mass that swings, drawn as a curve
     "motions.filtered_noise",  # a curve, drawn as such; nothing moves but the ground
 }
 
