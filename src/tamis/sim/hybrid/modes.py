@@ -46,7 +46,9 @@ def modes(C: Array) -> Modes:
         )
     p = np.linalg.solve(c.T @ c, c.T)  # A.21
     for _ in range(2):
-        p = p + (np.eye(rank) - p @ c) @ p  # the normal equations square the condition; this takes the loss back
+        p = (
+            p + (np.eye(rank) - p @ c) @ p
+        )  # the normal equations square the condition; this takes the loss back
     d = null_basis(p)
     return Modes(p, d, d.T.copy())
 
