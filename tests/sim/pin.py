@@ -81,6 +81,29 @@ POINTS = {
             "scaling": "material",
         },
     ],
+    "rail.track": [
+        {"length": 60.0},
+        {"length": 60.0, "seed": 4, "spectrum": "high", "variation": 0.4, "coherence": 0.6, "spacing": 0.5},
+    ],
+    "rail.vehicle": [
+        {"duration": 0.5},
+        {
+            "duration": 0.4,
+            "cars": 2,
+            "sensors": "rear",
+            "spectrum": "high",
+            "amplitude": 1.2,
+            "conicity": 0.3,
+            "speed": 80.0,
+            "w1": 0.1,
+            "w2": 0.9,
+            "w3": 0.2,
+            "w4": 0.8,
+            "w5": 0.3,
+            "w6": 0.7,
+            "w7": 0.4,
+        },
+    ],
     "hybrid.two_actuators": [
         {"cycles": 3, "period": 0.5, "drop": 0.2, "drop_cycle": 3},
         {"cycles": 2, "period": 0.5, "control": "modal", "i_c": 40.0, "i_d": 1e-7, "delay": 0.0, "seed": 4},
@@ -102,6 +125,21 @@ POINTS = {
     "nscd.arch": [
         {"duration": 0.05, "voussoirs": 9, "thickness": 0.2},
         {"duration": 0.05, "voussoirs": 9, "thickness": 0.08},
+    ],
+    "nscd.rockfall_wall": [
+        {"duration": 0.01, "rows": 2, "columns": 2, "residual": 1e-9},
+        {
+            "duration": 0.01,
+            "rows": 2,
+            "columns": 2,
+            "residual": 1e-9,
+            "pattern": "rows",
+            "holes": "bores",
+            "ends": "round",
+            "energy": 5e5,
+            "height": 0.9,
+            "incidence": 20.0,
+        },
     ],
     "nscd.wall": [{"duration": 0.004, "mu": 0.0, "mu_ground": 0.0}, {"duration": 0.006}],
 }
