@@ -75,7 +75,7 @@ def test_impacts_of_a_trajectory_code(scripts, tmp_path):
     for text, words in (
         ("height [m]\n1.0\n", "neither energy nor speed"),
         ("energy [kJ]\n520\n", 'gives energy in "kJ"; convert it to J'),
-        ("energy [J],colour\n520,1\n", 'an impact has no "colour"'),
+        ("energy [J],colour\n520,1\n", 'no input "colour" of an impact'),
     ):
         (tmp_path / "bad.csv").write_text(text)
         with pytest.raises(StudyError, match=words):
