@@ -16,7 +16,7 @@ from scipy.integrate import solve_ivp
 import tamis
 from tamis import Study
 from tamis.analysis.fragility import FragilityRecord
-from tamis.results.records import Candidate, Panel, load_records
+from tamis.results.records import Candidate, Influence, Panel, load_records
 from tamis.study.context import emulated, load_surrogate
 from tamis.study.parts import parts
 from tamis.study.stages.surrogate import calibrated
@@ -361,3 +361,23 @@ def test_a_coarse_fragility_of_a_rocking_block(tmp_path):
     )
     assert b"fragility of pulse, overturned above 0.5: median" in said.stdout
     assert (folder / "results" / "study" / "tables" / "fragility.csv").is_file()
+
+
+@pytest.mark.example
+@pytest.mark.slow
+def test_which_faults_of_a_rig_decide(tmp_path):
+    """Stiffness decides the first cycle's misses, then offset; the fifth cycle has learnt them away."""
+    folder = copied("32_rig", tmp_path)
+    subprocess.run([*TAMIS, "run", "study.toml", "-j", "1"], cwd=folder, check=True, capture_output=True)
+    low, high = load_records(folder / "results" / "study" / "sensitivity.npz", Influence)
+    delay, lag, offset, k_s = range(4)
+    for influence in (low, high):
+        assert influence.first.sum() == pytest.approx(1.0, abs=0.1)  # they hardly act together
+        assert influence.total[[delay, lag]].sum() < 0.05
+        assert influence.total[k_s, 0] > influence.total[offset, 0] > 0.15
+    panels = [
+        p for p in load_records(folder / "results" / "study" / "prediction.npz", Panel) if p.series == "fifth"
+    ]
+    assert len(panels) == 2
+    for panel in panels:
+        assert np.abs(panel.model_band).max() < 0.005
