@@ -69,6 +69,12 @@ def read_csv(path: Path | str) -> Sheet:
         raise StudyError(
             f"{path.name}: expected a header line and at least one row, found {len(rows)} line(s)"
         )
+    if all(_is_number(cell) for cell in rows[0].cells):
+        shown = ", ".join(rows[0].cells[:4])
+        raise StudyError(
+            f"{path.name}, line {rows[0].line}: expected a header with the names of the columns, found numbers "
+            f"({shown}); write one above them, such as t [s], a [m/s2]"
+        )
     names, units = [], {}
     for cell in rows[0].cells:
         found = re.fullmatch(r"(.*?)\s*(?:\[(.*)\])?", cell, re.DOTALL)
@@ -160,6 +166,14 @@ def _records(lines: Iterator[tuple[int, str]], comment: str) -> Iterator[Row]:
         except csv.Error as error:
             raise csv.Error(f"line {start}: {error}") from None
         yield Row(start, [cell.strip() for cell in cells])
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
 
 
 def number(where: str, cell: str, *, finite: bool = True) -> float:

@@ -24,7 +24,18 @@ import numpy as np
 
 from tamis.bands import Bands, Filtered
 from tamis.errors import SimulationError, StudyError, error_text
-from tamis.observables import At, Envelope, Extreme, Final, Observable, Peak, Spectrum, Value
+from tamis.observables import (
+    At,
+    Envelope,
+    Extreme,
+    Final,
+    Measure,
+    Observable,
+    Peak,
+    ResponseSpectrum,
+    Spectrum,
+    Value,
+)
 from tamis.runs.keys import digest, spelled
 from tamis.runs.provenance import IMPORTED, OBSERVED, code_of, outdated
 from tamis.runs.store import Run, RunStore
@@ -32,7 +43,8 @@ from tamis.simulation import Batched, Port, Simulator, find
 from tamis.types import Array, BatchInputs, Inputs, Outputs
 
 _KINDS: Mapping[str, Any] = {
-    kind.__name__: kind for kind in (Final, Peak, Extreme, At, Spectrum, Envelope, Bands)
+    kind.__name__: kind
+    for kind in (Final, Peak, Extreme, At, Spectrum, Envelope, Bands, Measure, ResponseSpectrum)
 }
 
 

@@ -114,7 +114,10 @@ def sources(raw: Raw) -> tuple[Raw, ...]:
     found: list[Raw] = []
     for i, name in enumerate(names):
         where = f"{raw.path.name}: parameters.from[{i}]: {name}"
-        source = read(raw.base / str(name))
+        try:
+            source = read(raw.base / str(name))
+        except StudyError as error:
+            raise StudyError(f"{raw.path.name}: parameters.from[{i}]: {error}") from error
         if source.path.resolve() == raw.path.resolve():
             raise StudyError(f"{where} is this study itself; name the study whose posterior it draws from")
         if any(other.path.resolve() == source.path.resolve() for other in found):

@@ -11,7 +11,7 @@ import pytest
 
 from tamis.errors import SimulationError, StudyError
 from tamis.sim.rail import tracks
-from tamis.sim.rail.scene import Track
+from tamis.sim.rail.tracks import Track
 from tamis.simulation import find
 
 COUNT = 100

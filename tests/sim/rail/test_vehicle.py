@@ -1,4 +1,4 @@
-"""The train against exact answers: loads, transfer functions, Klingel's wave, eigenvalues, another integrator."""
+"""A train against exact answers: loads at rest, transfer functions, Klingel's wave, eigenvalues, Radau."""
 
 from __future__ import annotations
 

@@ -11,7 +11,8 @@ import numpy as np
 from tamis.errors import SimulationError
 from tamis.sim.rail import kernels, tracks, vehicle
 from tamis.sim.rail.kernels import BODIES, DAMPERS, Bogies, Car
-from tamis.sim.rail.scene import Track, Vehicle
+from tamis.sim.rail.scene import Vehicle
+from tamis.sim.rail.tracks import Track
 from tamis.types import Array
 
 SHOWN = 20.0  # Hz: what a track has to show at the speed of the train

@@ -1,4 +1,4 @@
-"""What a track and a train are to be like: the fields are the inputs of the simulators."""
+"""What a train is to be like: the fields are the inputs of its simulator. A track is in `tracks`."""
 
 from __future__ import annotations
 
@@ -6,39 +6,7 @@ from dataclasses import dataclass
 
 from tamis.interfaces import Case, port
 from tamis.replays import Replay
-
-SPECTRA = ("low", "high")
-
-
-@dataclass(frozen=True)
-class Track(Case):
-    """A straight track with four irregularities, from the spectra of ERRI B176 or from a file."""
-
-    spectrum: str = port("low", choices=SPECTRA, doc="disturbance of the track, ERRI B176")
-    length: float = port(1000.0, unit="m", bounds=(1.0, 1e5), doc="from the first to the last sample")
-    spacing: float = port(0.25, unit="m", bounds=(0.01, 10.0), doc="of the samples")
-    shortest: float = port(2.0, unit="m", bounds=(0.1, 100.0), doc="shortest wavelength that is there")
-    longest: float = port(120.0, unit="m", bounds=(2.0, 1e4), doc="longest wavelength that is there")
-    coherence: float = port(
-        0.25,
-        bounds=(0.0, 0.999),
-        doc="ordinary coherence of lateral and gauge, and of vertical and cross-level",
-    )
-    variation: float = port(
-        0.0,
-        bounds=(0.0, 1.0),
-        doc="standard deviation of the logarithm of the level along the line; 0: stationary",
-    )
-    variation_length: float = port(
-        100.0, unit="m", bounds=(10.0, 1e4), doc="over which the level loses its memory"
-    )
-    amplitude: float = port(1.0, bounds=(0.0, 100.0), doc="factor on all irregularities")
-    seed: int = port(1, bounds=(0, 2**63 - 1), doc="of the random amplitudes")
-    file: str = port(
-        "",
-        kind="file",
-        doc="CSV with columns s, lateral, gauge, vertical, cross_level in m; empty: from the spectra",
-    )
+from tamis.sim.rail.tracks import SPECTRA
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tamis.interfaces import Port
 from tamis.sim.rail import drive
-from tamis.sim.rail.scene import Track, Vehicle
+from tamis.sim.rail.scene import Vehicle
+from tamis.sim.rail.tracks import Track
 from tamis.simulation import simulator
 from tamis.types import Array
 

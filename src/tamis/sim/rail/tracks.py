@@ -9,6 +9,7 @@ kept: amplitudes are random and not the phases alone, and the ends of a track ha
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -18,8 +19,8 @@ from scipy.fft import irfft, next_fast_len
 from scipy.interpolate import CubicSpline
 
 from tamis.errors import SimulationError, StudyError
+from tamis.interfaces import Case, port
 from tamis.sheets import read_csv
-from tamis.sim.rail.scene import Track
 from tamis.types import Array
 
 NAMES = ("lateral", "gauge", "vertical", "cross_level")
@@ -29,7 +30,39 @@ _ROUGHNESS = {  # m rad: alignment, gauge, vertical
     "low": (2.119e-7, 5.32e-8, 4.032e-7),
     "high": (6.125e-7, 1.032e-7, 1.08e-6),
 }
+SPECTRA = tuple(_ROUGHNESS)
 _UNEVEN = 1e-3  # of the spacing: places are printed with a few digits
+
+
+@dataclass(frozen=True)
+class Track(Case):
+    """A straight track with four irregularities, from the spectra of ERRI B176 or from a file."""
+
+    spectrum: str = port("low", choices=SPECTRA, doc="disturbance of the track, ERRI B176")
+    length: float = port(1000.0, unit="m", bounds=(1.0, 1e5), doc="from the first to the last sample")
+    spacing: float = port(0.25, unit="m", bounds=(0.01, 10.0), doc="of the samples")
+    shortest: float = port(2.0, unit="m", bounds=(0.1, 100.0), doc="shortest wavelength that is there")
+    longest: float = port(120.0, unit="m", bounds=(2.0, 1e4), doc="longest wavelength that is there")
+    coherence: float = port(
+        0.25,
+        bounds=(0.0, 0.999),
+        doc="ordinary coherence of lateral and gauge, and of vertical and cross-level",
+    )
+    variation: float = port(
+        0.0,
+        bounds=(0.0, 1.0),
+        doc="standard deviation of the logarithm of the level along the line; 0: stationary",
+    )
+    variation_length: float = port(
+        100.0, unit="m", bounds=(10.0, 1e4), doc="over which the level loses its memory"
+    )
+    amplitude: float = port(1.0, bounds=(0.0, 100.0), doc="factor on all irregularities")
+    seed: int = port(1, bounds=(0, 2**63 - 1), doc="of the random amplitudes")
+    file: str = port(
+        "",
+        kind="file",
+        doc="CSV with columns s, lateral, gauge, vertical, cross_level in m; empty: from the spectra",
+    )
 
 
 class Line(NamedTuple):

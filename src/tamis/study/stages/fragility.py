@@ -40,7 +40,7 @@ def repeats(study: Study, found: Asked) -> int:
     table = study.tables.fragility
     assert table is not None
     known = bool(study.origins) or bool(study.calibrated)
-    if not known or not (table.random or study.stochastic):
+    if not known or not (table.random or study.stochastic(found.series.experiments)):
         return table.repeats or 1
     return table.repeats or (_QUICK if _quick(study, found) else _SLOW)
 
@@ -158,7 +158,7 @@ def _split(study: Study, found: Asked, demand: Array, sd: Array, source: str) ->
     assert table is not None
     if not swept or source == "prior":
         return None, np.empty((0, 5))
-    random = bool(table.random) or study.stochastic
+    random = bool(table.random) or study.stochastic(found.series.experiments)
     order = np.argsort(found.series.values, kind="stable")
     by_level = np.moveaxis(demand, 0, 2)[order], np.moveaxis(sd, 0, 2)[order]
     parts = split(by_level[0], found.limit, sd=by_level[1], below=table.below, random=random)

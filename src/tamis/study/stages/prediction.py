@@ -191,15 +191,19 @@ def chain_panels(
     predictive = predict_series(posterior, terms, n=0, rng=rng, draws=posterior.flat[rows], again=again)
     names, best = _best(study, series, posterior, [[forward for _, forward in terms], *again])
     kept = rows[predictive.kept]
+    source, each = (posterior.diagnostics[key] for key in ("source", "worth"))
+    left = np.bincount(source[kept], minlength=len(each)) / np.maximum(
+        np.bincount(source, minlength=len(each)), 1
+    )
     panels = []
     for j, block in enumerate(layout([series], study.simulator)):
         mine = predictive.part(block.columns.tolist(), block.x)
         found = variance_split(
             mine.model.reshape(table.replicates, len(kept), -1),
-            posterior.diagnostics["source"][kept].astype(np.int64),
-            stochastic=study.stochastic,
+            source[kept].astype(np.int64),
+            stochastic=study.stochastic(series.experiments),
             rng=rng,
-            worth=_behind(worth, len(rows)),
+            worth=left * each,
         )
         beside: dict[str, Any] = {
             "best": best[:, block.columns],
@@ -211,12 +215,6 @@ def chain_panels(
         }
         panels.append(make_panel(mine, share=share, worth=worth, **_words(series, j, block, ()), **beside))
     return panels
-
-
-def _behind(worth: float, n: int) -> float:
-    """Return how many independent draws the rows are worth from which n were drawn, which are worth so many."""
-    left = 1 / worth - 1 / n
-    return 1 / left if left > 0 else math.inf
 
 
 def _best(

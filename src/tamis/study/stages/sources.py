@@ -47,8 +47,11 @@ def run(context: Context) -> None:
         rng = context.rng("sources", k)
         p = _density(posterior) if table.reweight == "posterior" else None
         n = len(posterior.flat)
-        rows = rng.choice(n, size=counts[k], replace=p is not None or counts[k] > n, p=p)
-        worth = float(np.min(effective(posterior)))
+        replaced = p is not None or counts[k] > n
+        rows = rng.choice(n, size=counts[k], replace=replaced, p=p)
+        whole = min(float(np.min(effective(posterior))), float(n))
+        if p is not None:
+            whole /= n * float(p @ p)
         records.append(
             Source(
                 name=origin.name,
@@ -60,7 +63,8 @@ def run(context: Context) -> None:
                 units=tuple(parameter.unit for parameter in posterior.space.parameters),
                 worries=_serious(origin, posterior),
                 content=posterior_content(origin.study.raw),
-                effective=worth if p is None else worth / (n * float(p @ p)),
+                effective=whole,
+                worth=_worth(counts[k], n, whole, replaced),
                 x=posterior.flat[rows],
                 log_likelihood=posterior.log_likelihood.ravel()[rows],
                 log_prior=posterior.log_prior.ravel()[rows],
@@ -89,7 +93,8 @@ def _weights(study: Study, posteriors: Sequence[Posterior]) -> Array:
             )
         evidence.append(posterior.log_evidence[0])
     try:
-        same_measurements([build(origin.study.raw) for origin in study.origins])
+        sampled = [build(origin.study.raw) for origin in study.origins]
+        same_measurements(sampled, [origin.name for origin in study.origins])
     except StudyError as error:
         raise StudyError(
             f'{study.path.name}: parameters.weights: {error}; or set weights = "equal"'
@@ -104,6 +109,17 @@ def _counts(weights: Array, draws: int) -> NDArray[np.int64]:
         weights = np.where(counts >= FEWEST, weights, 0.0)
         counts = shared_out(weights, draws)
     return counts
+
+
+def _worth(drawn: int, rows: int, whole: float, replaced: bool) -> float:
+    """Return how many independent draws are worth as much as so many of so many rows, all of which are worth `whole`.
+
+    The mean of draws varies about that of the rows by the variance over their number, less its share of all rows where
+    none is drawn twice; the rows' mean varies by the variance over what they are worth: 1/n - 1/N + 1/whole.
+    """
+    if drawn == 0:
+        return 0.0
+    return 1 / (1 / drawn - (0.0 if replaced else 1 / rows) + 1 / whole)
 
 
 def _density(posterior: Posterior) -> Array:
