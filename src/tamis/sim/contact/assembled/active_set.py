@@ -107,9 +107,9 @@ def active_set_newton(
                 x[i, j] = tried[i, j]
             settled[i, 0], settled[i, 1], settled[i, 2] = project(x[i, 0], x[i, 1], x[i, 2], p.mu[i])
         velocities(p, settled, u)
-        found, worst = residual(p, settled, u)
-        if found < least:
-            least, where = found, worst
+        error, worst = residual(p, settled, u)
+        if error < least:
+            least, where = error, worst
             for i in range(n):
                 for j in range(3):
                     best[i, j] = settled[i, j]

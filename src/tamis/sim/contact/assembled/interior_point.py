@@ -152,7 +152,7 @@ def place(p: Problem, w: Interior, x: Array, u: Array, unit: float, start: float
 
 
 @kernel
-def follow_path(
+def interior_point(
     p: Problem,
     t: Problem,
     count: int,

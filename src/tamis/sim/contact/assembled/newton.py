@@ -43,7 +43,7 @@ def imbalance(p: Problem, x: Array, centre: Array, c: float, u: Array, force: Ar
 
 
 @kernel
-def fill(p: Problem, centre: Array, c: float, u: Array, count: int, lu: BlockLU) -> None:
+def fill_matrix(p: Problem, centre: Array, c: float, u: Array, count: int, lu: BlockLU) -> None:
     """Fill the ``count`` blocks of ``I + D W``."""
     reset((len(p.mu) + 1) // 2, count, lu)
     for i in range(len(p.mu)):
@@ -52,7 +52,7 @@ def fill(p: Problem, centre: Array, c: float, u: Array, count: int, lu: BlockLU)
 
 
 @kernel
-def polish(
+def proximal_newton(
     p: Problem,
     count: int,
     lu: BlockLU,
@@ -76,18 +76,18 @@ def polish(
         unit = max(unit, p.root[i])
     unit = p.speed / unit
     velocities(p, x, u)
-    found, worst = residual(p, x, u)
-    best, where = found, worst
+    error, worst = residual(p, x, u)
+    best, where = error, worst
     for i in range(n):
         for j in range(3):
             centre[i, j] = kept[i, j] = x[i, j]
     iterations = 0
     while best > tol and iterations < budget:
-        target = 0.1 * max(SHARE * found, 0.1 * tol) * unit
+        target = 0.1 * max(SHARE * error, 0.1 * tol) * unit
         size = imbalance(p, x, centre, c, u, force)
         spent = 0
         while size > target and spent < INNER:
-            fill(p, centre, c, u, count, lu)
+            fill_matrix(p, centre, c, u, count, lu)
             if not factorise(len(work), lu):
                 break
             for i in range(n):
@@ -119,16 +119,16 @@ def polish(
             for j in range(3):
                 x[i, j] -= force[i, j]
         velocities(p, x, u)
-        found, worst = residual(p, x, u)
-        if not found < math.inf:
+        error, worst = residual(p, x, u)
+        if not error < math.inf:
             break
         for i in range(n):
             for j in range(3):
                 centre[i, j] = x[i, j]
-                if found < best:
+                if error < best:
                     kept[i, j] = x[i, j]
-        if found < best:
-            best, where = found, worst
+        if error < best:
+            best, where = error, worst
         if spent <= 3:
             c = min(4.0 * c, LARGEST)
         elif spent <= 6:
