@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 
 from tamis.jit import kernel
 from tamis.sim.contact.assembled.gauss_seidel import Problem, residual, velocities
-from tamis.sim.contact.assembled.linear import fill_row, solve_pairs
+from tamis.sim.contact.assembled.linear import PairedLU, clear, factorise_pairs, fill_row, solve_pairs
 from tamis.sim.contact.cone import project, slope
-from tamis.sim.contact.linear import BlockLU, factorise, reset
 from tamis.sim.contact.newton import INNER, LARGEST, SHARE, SMALLEST
 
 Array = NDArray[np.float64]
@@ -43,19 +42,18 @@ def imbalance(p: Problem, x: Array, centre: Array, c: float, u: Array, force: Ar
 
 
 @kernel
-def fill_matrix(p: Problem, centre: Array, c: float, u: Array, count: int, lu: BlockLU) -> None:
-    """Fill the ``count`` blocks of ``I + D W``."""
-    reset((len(p.mu) + 1) // 2, count, lu)
+def fill_matrix(p: Problem, centre: Array, c: float, u: Array, f: PairedLU) -> None:
+    """Fill ``I + D W``."""
+    clear(f)
     for i in range(len(p.mu)):
         D = slope(*(centre[i, 0], centre[i, 1], centre[i, 2]), *(u[i, 0], u[i, 1], u[i, 2]), p.mu[i], c)
-        fill_row(p, i, lu, D)
+        fill_row(p, i, f, D)
 
 
 @kernel
 def proximal_newton(
     p: Problem,
-    count: int,
-    lu: BlockLU,
+    f: PairedLU,
     x: Array,
     u: Array,
     scratch: Array,
@@ -70,7 +68,7 @@ def proximal_newton(
     """
     n = len(p.mu)
     centre, force, step = scratch[0], scratch[1], scratch[2]
-    trial, kept, work = scratch[3], scratch[4], np.empty(((n + 1) // 2, 6))
+    trial, kept = scratch[3], scratch[4]
     unit = 0.0  # of scaled impulses: a velocity over the root of w
     for i in range(n):
         unit = max(unit, p.root[i])
@@ -87,13 +85,13 @@ def proximal_newton(
         size = imbalance(p, x, centre, c, u, force)
         spent = 0
         while size > target and spent < INNER:
-            fill_matrix(p, centre, c, u, count, lu)
-            if not factorise(len(work), lu):
+            fill_matrix(p, centre, c, u, f)
+            if not factorise_pairs(f):
                 break
             for i in range(n):
                 for j in range(3):
                     step[i, j] = -force[i, j]
-            solve_pairs(lu, step, work)
+            solve_pairs(f, step)
             length = 1.0
             while True:
                 for i in range(n):
