@@ -16,7 +16,7 @@ from scipy.integrate import solve_ivp
 import tamis
 from tamis import Study
 from tamis.analysis.fragility import FragilityRecord
-from tamis.results.records import Candidate, Panel, load_records
+from tamis.results.records import Candidate, Influence, Panel, load_records
 from tamis.study.context import emulated, load_surrogate
 from tamis.study.parts import parts
 from tamis.study.stages.surrogate import calibrated
@@ -326,7 +326,9 @@ def test_the_fragility_of_a_rocking_block_is_that_of_brute_force(tmp_path):
     fallen = overturned(np.repeat(levels, 250), np.tile(periods, 8), duration=3.0, h=1e-3).reshape(8, 250)
     inside, widest = beside_brute_force(found.seen[:, 1], fallen, rng)
     assert inside
-    assert widest < 0.2  # a band that would hold anything holds nothing
+    assert (
+        widest < 0.22
+    )  # 2.5 standard errors of 40 blocks of which half fall; a band that would hold anything holds nothing
     assert (
         found.misfit < 0.05
     )  # longer pulses overturn where shorter ones do not however strong: not lognormal
@@ -359,3 +361,23 @@ def test_a_coarse_fragility_of_a_rocking_block(tmp_path):
     )
     assert b"fragility of pulse, overturned above 0.5: median" in said.stdout
     assert (folder / "results" / "study" / "tables" / "fragility.csv").is_file()
+
+
+@pytest.mark.example
+@pytest.mark.slow
+def test_which_faults_of_a_rig_decide(tmp_path):
+    """Stiffness decides the first cycle's misses, then offset; the fifth cycle has learnt them away."""
+    folder = copied("32_rig", tmp_path)
+    subprocess.run([*TAMIS, "run", "study.toml", "-j", "1"], cwd=folder, check=True, capture_output=True)
+    low, high = load_records(folder / "results" / "study" / "sensitivity.npz", Influence)
+    delay, lag, offset, k_s = range(4)
+    for influence in (low, high):
+        assert influence.first.sum() == pytest.approx(1.0, abs=0.1)  # they hardly act together
+        assert influence.total[[delay, lag]].sum() < 0.05
+        assert influence.total[k_s, 0] > influence.total[offset, 0] > 0.15
+    panels = [
+        p for p in load_records(folder / "results" / "study" / "prediction.npz", Panel) if p.series == "fifth"
+    ]
+    assert len(panels) == 2
+    for panel in panels:
+        assert np.abs(panel.model_band).max() < 0.005

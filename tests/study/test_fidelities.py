@@ -120,7 +120,7 @@ def test_cheap_runs_help_and_the_page_says_by_how_much(folder):
     assert "multifidelity" in number.method and "multifidelity" in signal.method
     page = (folder / "results/study/report.html").read_text()
     assert "What cheaper runs bought" in page and "used for 2 of 2 observations" in page
-    assert [(name, len(runs)) for name, runs in found.design.cheaper] == [("blur = 1", 40)]  # both tests ask for the same runs
+    assert [(name, len(runs)) for name, runs in found.design.cheaper] == [("blur = 1", 40)]  # of both tests
     assert "cheaper: blur = 1" in page
     assert (folder / "results/study/tables/fidelity.csv").is_file()
     text = (folder / "study.toml").read_text()
