@@ -44,6 +44,7 @@ def main() -> int:
         ("contact.py", ["--large", *peers]),
         ("dem.py", ["--large"]),
         ("motions.py", peers),
+        ("fire.py", ["--large", *peers]),
     )
     for script, arguments in scripts:
         title = (ast.get_docstring(ast.parse((HERE / script).read_text())) or "").split("\n")[0].rstrip(".")

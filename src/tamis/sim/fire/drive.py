@@ -44,6 +44,8 @@ def follow(path: Path, instants: Array, *, settled: bool = False) -> History:
     times, states, forces = [float(instants[0])], [path.state.u.copy()], [path.force.copy()]
     failed, limit, ended = False, None, float(instants[-1])
     for aim in instants[1:]:
+        if aim <= path.state.s:  # arc length has been there
+            continue
         longest = float(aim) - times[-1]
         while not path.to(float(aim)):
             ended = path.state.s

@@ -100,6 +100,7 @@ class Path:
         tolerance: float,
         frame: Elements | None = None,
         loading: Loading | None = None,
+        most: int = _MOST,
     ) -> tuple[int, int, float]:
         """Find the equilibrium near ``u``, supports as they stand there; return status, iterations and residual.
 
@@ -107,7 +108,7 @@ class Path:
         """
         answer = kernels.equilibrium(
             frame or self.frame, loading or self.loading, u, s, self.state.plastic, self.trial, self.force,
-            self._band, self._nothing, 0.0, 0.0, tolerance, _MOST,
+            self._band, self._nothing, 0.0, 0.0, tolerance, most,
         )  # fmt: skip
         self.iterations += answer[1]
         return answer[0], answer[1], answer[3]

@@ -223,6 +223,11 @@ class Frame(Heated):
     emissivity: float = heating.emissivity()
     section_factor: float = heating.section_factor()
     protection: float = heating.protection()
+    protected: str = port(
+        "all",
+        choices=("all", "columns", "beams"),
+        doc="heated members that have the protection; the others are bare",
+    )
     conductivity: float = heating.conductivity()
     density: float = heating.density()
     heat: float = heating.heat()
@@ -282,8 +287,8 @@ class Frame(Heated):
         times = fire.times()
         rows = [
             np.full(len(times), COLDEST),
-            fire.steel(section(self.columns), 4),
-            fire.steel(section(self.beams), 3),
+            fire.steel(section(self.columns), 4, 0.0 if self.protected == "beams" else None),
+            fire.steel(section(self.beams), 3, 0.0 if self.protected == "columns" else None),
         ]
         return times, np.repeat(np.stack(rows, axis=1)[:, :, None], 2, axis=2)
 
