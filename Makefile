@@ -4,14 +4,20 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PEERS  := .bench-venv
 STEEL  := examples/10_steel_contact
+ROCK   := examples/20_rockfall_wall
 
-.PHONY: run test test-all lint types bench venv clean help
+.PHONY: run rockfall test test-all lint types bench venv clean help
 
 help:            ## say what each target does
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 12
 
 run: $(VENV)/.run            ## the main job: three contact laws calibrated, compared, used for prediction, reported
 	$(BIN)/tamis compare $(STEEL)/m1.toml $(STEEL)/m2.toml $(STEEL)/m3.toml
+
+rockfall: $(VENV)/.run       ## a wall of blocks on bars struck by a boulder: 600 impacts, three calibrations; can be interrupted
+	$(BIN)/tamis run $(ROCK)/all.toml
+	$(BIN)/tamis run $(ROCK)/energy.toml
+	$(BIN)/tamis run $(ROCK)/point.toml
 
 test: $(VENV)/.dev           ## the tests, without the slow ones
 	$(BIN)/python -m pytest -q -n auto -m "not slow"

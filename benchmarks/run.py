@@ -45,6 +45,7 @@ def main() -> int:
         ("dem.py", ["--large"]),
         ("motions.py", peers),
         ("fire.py", ["--large", *peers]),
+        ("hybrid.py", peers),
     )
     for script, arguments in scripts:
         title = (ast.get_docstring(ast.parse((HERE / script).read_text())) or "").split("\n")[0].rstrip(".")

@@ -77,6 +77,14 @@ observe = [ { output = "z" } ]
 """
 
 
+FRAGILITY = """
+[fragility]
+predict = "gains"
+intensity = "gain"
+limit = 8.0
+"""
+
+
 def write_chain(folder: Path) -> Path:
     """Write the two studies and the chain; return the folder of the chain."""
     line, chain = folder / "line", folder / "chain"
@@ -93,7 +101,7 @@ def write_chain(folder: Path) -> Path:
 
 
 def small_chain(folder: Path, delay: float = 0.0) -> Path:
-    """Write a chain whose prediction takes 128 runs, each of which may be made to last."""
+    """Write a chain whose prediction takes 192 runs, each of which may be made to last, and its fragility no more."""
     chain = write_chain(folder)
     for file, old, new in (
         (folder / "line/common.toml", "n = 4000", "n = 300"),
@@ -102,6 +110,7 @@ def small_chain(folder: Path, delay: float = 0.0) -> Path:
         (chain / "study.toml", "n = 5", "n = 2"),
     ):
         file.write_text(file.read_text().replace(old, new))
+    (chain / "study.toml").write_text((chain / "study.toml").read_text() + FRAGILITY)
     return chain
 
 

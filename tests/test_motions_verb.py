@@ -40,12 +40,23 @@ def test_a_record_is_drawn_beside_its_model(tmp_path: Path, capsys: pytest.Captu
     capsys.readouterr()
     for arguments, said in [
         ([str(tmp_path / "one.csv")], "has no column t or time"),
+        ([str(EL_CENTRO), "--dt", "0.01"], "--dt: every file gives its own times"),
         ([str(EL_CENTRO), "--figure", str(tmp_path / "one.txt")], "ends in .png, .svg, .pdf"),
         ([str(tmp_path / "none.AT2")], "no record"),
         ([str(EL_CENTRO), "--step", "-1"], "must be positive"),
     ]:
         assert main(["motions", *arguments]) == 2
         assert said in capsys.readouterr().err
+
+
+def test_a_step_is_for_the_files_that_give_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    a = find("tamis:motions.filtered_noise").run({"duration": 20.0}, tmp_path)["a"]
+    (tmp_path / "bare.csv").write_text("a [m/s2]\n" + "".join(f"{x:.6g}\n" for x in a))
+    timed = "".join(f"{0.02 * i:.2f},{x:.6g}\n" for i, x in enumerate(a))
+    (tmp_path / "timed.csv").write_text("t [s],a [m/s2]\n" + timed)
+    assert main(["motions", str(tmp_path / "bare.csv"), str(tmp_path / "timed.csv"), "--dt", "0.01"]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines() if line.split()[1:2] == ["20.0"]]
+    assert [row[3] for row in rows] == ["0.01"] and rows[0][0] == "bare.csv"
 
 
 def test_the_correlation_plot_of_a_set() -> None:

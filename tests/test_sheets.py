@@ -29,6 +29,7 @@ def test_separators(tmp_path, separator):
     ("text", "message"),
     [
         ("a,b\n1,2\n3\n", "line 3: expected 2 cells as in the header, found 1"),
+        ("0.0,1.5\n0.1,2\n", r"line 1: expected a header with the names .*, found numbers \(0\.0, 1\.5\)"),
         ("a,b\n", "expected a header line and at least one row"),
         ("", "found 0 line"),
         ("a,a\n1,2\n", 'column "a" appears twice'),

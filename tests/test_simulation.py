@@ -171,7 +171,11 @@ def test_tamis_sim_tells_warnings_plainly_and_refuses_what_is_out_of_bounds(tmp_
     assert main(["sim", "model.py:f", "x=0.5"]) == 0
     assert "warning: x is 0.5\n" in capsys.readouterr().err
     assert main(["sim", "model.py:f"]) == 0
-    assert "0 to 2" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "0 to 2" in said and "--run` runs it once" in said
+    assert main(["sim", "model.py:f", "--run"]) == 0  # all inputs at their defaults
+    assert "value" in capsys.readouterr().out
+    assert main(["sim", "--run"]) == 2
     assert main(["sim", "model.py:f", "x=3"]) == 2
     assert main(["sim", "model.py:f", "x=1", "x=2"]) == 2
     assert '"x" is given twice' in capsys.readouterr().err

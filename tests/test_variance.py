@@ -69,9 +69,32 @@ def test_one_model_has_no_choice():
 
 def test_rows_that_repeat_themselves_widen_the_errors():
     y, model = answers(np.random.default_rng(1), 2)
-    plain, repeated = (
+    plain, as_many, fewer = (
         variance_split(y, model, stochastic=True, rng=np.random.default_rng(0), worth=worth)
-        for worth in (np.inf, 30.0)
+        for worth in (None, np.array(COUNTS, float), np.array(COUNTS) / 4)
     )
-    assert np.allclose(repeated.error, plain.error * np.sqrt(1 + 90 / 30))
-    assert np.array_equal(repeated.variance, plain.variance)
+    assert np.array_equal(as_many.error, plain.error) and np.array_equal(as_many.variance, plain.variance)
+    # parameters and seed are sums over the models: twice as wide, but for what estimates of fewer draws are larger by
+    assert np.allclose(fewer.error[2], 2 * plain.error[2])
+    assert np.all((fewer.error > 1.9 * plain.error) & (fewer.error < 2.6 * plain.error))
+
+
+def test_samples_that_repeat_themselves_are_no_choice_of_model():
+    # two models that are the same, each draw of them written down three times: what their means differ by is chance
+    rng, found = np.random.default_rng(5), []
+    for k in range(400):
+        once, model = answers(rng, 2)
+        once[:, :60] = 0.5 * once[:, :60] + 1.0  # both models alike: mean 1, 0.5 between and 0.25 within
+        once[:, 60:] = 1.0 + (once[:, 60:] - MEAN[1]) * 0.25
+        thrice = np.repeat(once, 3, axis=1)
+        options = {"stochastic": True, "rng": np.random.default_rng(k)}
+        ours = variance_split(thrice, np.repeat(model, 3), worth=np.array(COUNTS, float), **options)
+        naive = variance_split(thrice, np.repeat(model, 3), **options)
+        found.append((ours.variance[:2, 0], naive.variance[:2, 0]))
+    ours, naive = np.moveaxis(np.array(found), 1, 0)
+    error = ours.std(axis=0) / np.sqrt(400)
+    # 3 standard errors of the means over 400 sets: a false alarm in 0.5 % of seeds
+    assert abs(ours[:, 1].mean()) < 3 * error[1]
+    assert (
+        naive[:, 1].mean() > 6 * error[1]
+    )  # what it was: a third of the draws' own scatter is not subtracted

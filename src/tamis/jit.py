@@ -61,7 +61,7 @@ from numba.core import types as _types
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
 from numba.core.typing.templates import signature
-from numba.extending import register_jitable
+from numba.extending import register_jitable, typeof_impl
 
 from tamis.families import cache_folder, closure, code_hash, own_code
 
@@ -75,6 +75,9 @@ _OPTIONS: Any = {
 _KEEP_SECONDS = 30 * 86400.0
 _OURS = re.compile(r"[\w.-]+-[0-9a-f]{16}")  # folders of compiled files
 _held: set[Path] = set()  # the caches that this process holds
+_compiling: list[str] = []  # what is being compiled, outermost first
+_listeners: list[Callable[[str], None]] = []
+_addresses: dict[Callable[..., Any], Address] = {}
 _loaded: dict[Path, str] = {}  # hash of the code of each compiled file, when it was loaded
 
 
@@ -93,7 +96,7 @@ def kernel(function: F, **options: Any) -> F:
         return template(tuple(map(number, args)), {name: number(given) for name, given in kws.items()})
 
     def build_alone(signature: Any) -> Any:
-        with _alone(folder), _sparingly():
+        with _alone(folder), _sparingly(), _noted(f"{function.__module__}.{function.__name__}"):
             return build(signature)
 
     compiled.get_call_template, compiled.compile = plain, build_alone
@@ -116,11 +119,35 @@ def _alone(folder: Path) -> Iterator[None]:
             with suppress(OSError):  # a disk without locks: compile side by side
                 handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
                 until_then.callback(os.close, handle)
-                fcntl.flock(handle, fcntl.LOCK_EX)
+                try:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    _say(f"waiting for another process that compiles {folder.name.rpartition('-')[0]}")
+                    fcntl.flock(handle, fcntl.LOCK_EX)
                 until_then.callback(fcntl.flock, handle, fcntl.LOCK_UN)  # though a fork may have a copy of it
             _held.add(folder)
             until_then.callback(_held.discard, folder)
             yield
+
+
+def watch(tell: Callable[[str], None]) -> None:
+    """Have ``tell`` called with what is being compiled, and when another process that compiles is waited for."""
+    _listeners[:] = [tell]
+
+
+def _say(what: str) -> None:
+    for tell in _listeners:
+        tell(what)
+
+
+@contextmanager
+def _noted(name: str) -> Iterator[None]:
+    """Note what is being compiled, and within what."""
+    _compiling.append(name)
+    try:
+        yield
+    finally:
+        _compiling.pop()
 
 
 def apart(function: F) -> F:
@@ -134,20 +161,36 @@ class Address(_types.WrapperAddressProtocol):
     It is compiled for arguments like the examples by `compile`, or before in this process; until then nobody may call.
     """
 
-    def __init__(self, function: Callable[..., Any], returns: float, *examples: Any) -> None:
+    @classmethod
+    def of(cls, function: Callable[..., Any], returns: Any, *examples: Any) -> Address:
+        """Return the one address of a function that is always called with arguments of the same types."""
+        if function not in _addresses:
+            _addresses[function] = cls(function, returns, *examples)
+        return _addresses[function]
+
+    def __init__(self, function: Callable[..., Any], returns: Any, *examples: Any) -> None:
         self._function = function
         typeof: Any = numba.typeof
         self._signature: Any = signature(typeof(returns), *map(typeof, examples))  # type: ignore[no-untyped-call]
+        self.type = _types.FunctionType(self._signature)
+        self._place = self._found()
+
+    def _found(self) -> int:
+        made = getattr(self._function, "overloads", {}).get(self._signature.args)
+        if made is None:
+            return -1
+        return int(made.library.get_pointer_to_function(made.fndesc.llvm_cfunc_wrapper_name))
 
     @property
     def ready(self) -> bool:
-        """Whether it has been compiled."""
-        return self._signature.args in getattr(self._function, "overloads", (self._signature.args,))
+        """Whether it may be called."""
+        return self._place > 0 or not hasattr(self._function, "overloads")  # compilation is switched off
 
     def compile(self) -> Address:
         """Compile it, or load what was compiled before."""
         if not self.ready:
             self._function.compile(self._signature.args)  # type: ignore[attr-defined]
+            self._place = self._found()
         return self
 
     def __call__(self, *args: Any) -> Any:
@@ -155,14 +198,16 @@ class Address(_types.WrapperAddressProtocol):
         return self._function(*args)
 
     def __wrapper_address__(self) -> int:
-        if not self.ready:
-            return -1
-        made = self._function.overloads[self._signature.args]  # type: ignore[attr-defined]
-        return int(made.library.get_pointer_to_function(made.fndesc.llvm_cfunc_wrapper_name))
+        return self._place
 
     def signature(self) -> Any:
         """Return the types of its arguments and of what it returns."""
         return self._signature
+
+
+@typeof_impl.register(Address)
+def _type_of_address(address: Address, _: Any) -> Any:
+    return address.type  # Numba would make one in every call
 
 
 def inner(function: F) -> F:
@@ -178,11 +223,6 @@ def _note_loaded(function: Callable[..., Any]) -> None:
     if _loaded.get(file, code) != code:  # loaded again, edited
         _folder.cache_clear()
     _loaded[file] = code
-
-
-def is_cold(family: Path) -> bool:
-    """Return whether the kernels of a family, or of one of its engines, have yet to be compiled on this machine."""
-    return any(not any(_folder(file).glob("*.nbc")) for file in family.rglob("kernels.py"))
 
 
 class _Part(codegen.JITCodeLibrary):
@@ -253,6 +293,12 @@ class _Kept(caching.CompileResultCacheImpl):
 
 class _Cache(caching.FunctionCache):
     _impl_class = _Kept
+
+    def load_overload(self, signature: Any, context: Any) -> Any:
+        found = super().load_overload(signature, context)  # type: ignore[no-untyped-call]
+        if found is None and len(_compiling) == 1:  # not a part of another
+            _say(f"compiling {_compiling[0]}, once on this machine")
+        return found
 
 
 @lru_cache

@@ -45,7 +45,7 @@ class Observable(Protocol):
         """
 
 
-class _Rowwise:
+class Rowwise:
     """One run is a batch of one."""
 
     @property
@@ -54,9 +54,11 @@ class _Rowwise:
         return ""
 
     def many(self, outputs: Outputs) -> Array:
+        """Return (n, m) numbers of n runs, NaN where one has none."""
         raise NotImplementedError
 
     def __call__(self, outputs: Outputs) -> Array:
+        """Return (m,) numbers of one run."""
         row: Array = self.many({name: np.asarray(array)[None] for name, array in outputs.items()})[0]
         if not np.isfinite(row).all():
             raise SimulationError(self.why_not(outputs))
@@ -67,14 +69,14 @@ class _Rowwise:
         return "the run does not give all the numbers asked for"
 
 
-def _signal(outputs: Outputs, name: str) -> Array:
+def signal_of(outputs: Outputs, name: str) -> Array:
     """Return an output as (n, T); a single number is a signal of length one."""
     array = np.asarray(outputs[name], dtype=float)
     return array.reshape(len(array), -1)
 
 
 @dataclass(frozen=True)
-class _OfOutput(_Rowwise):
+class _OfOutput(Rowwise):
     """An observable of one output."""
 
     output: str
@@ -112,7 +114,7 @@ class Value(_OfOutput):
 
     def many(self, outputs: Outputs) -> Array:
         """Return (n, m) numbers of n runs."""
-        return _signal(outputs, self.output)
+        return signal_of(outputs, self.output)
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,7 @@ class Final(_OfOutput):
 
     def many(self, outputs: Outputs) -> Array:
         """Return (n, 1) last values."""
-        return _signal(outputs, self.output)[:, -1:]
+        return signal_of(outputs, self.output)[:, -1:]
 
 
 @dataclass(frozen=True)
@@ -146,9 +148,9 @@ class Peak(_OfOutput):
 
     def many(self, outputs: Outputs) -> Array:
         """Return (n, 1) peaks or their times."""
-        signal = _signal(outputs, self.output)
+        signal = signal_of(outputs, self.output)
         where = np.argmax(np.abs(signal), axis=1)[:, None]
-        taken = _signal(outputs, self.along) if self.when else signal
+        taken = signal_of(outputs, self.along) if self.when else signal
         return np.take_along_axis(np.broadcast_to(taken, signal.shape), where, axis=1)
 
 
@@ -161,7 +163,7 @@ class Extreme(_OfOutput):
 
     def many(self, outputs: Outputs) -> Array:
         """Return (n, 1) extremes."""
-        signal = _signal(outputs, self.output)
+        signal = signal_of(outputs, self.output)
         if self.how == "min":
             return np.asarray(signal.min(axis=1, keepdims=True))
         return np.asarray((signal if self.how == "max" else np.abs(signal)).max(axis=1, keepdims=True))
@@ -178,8 +180,8 @@ class At(_Sampled):
 
     def many(self, outputs: Outputs) -> Array:
         """Return (n, m) interpolated values."""
-        signal = _signal(outputs, self.output)
-        along = np.broadcast_to(_signal(outputs, self.along), signal.shape)
+        signal = signal_of(outputs, self.output)
+        along = np.broadcast_to(signal_of(outputs, self.along), signal.shape)
         want = np.asarray(self.coord, dtype=float)
         if (along == along[0]).all():
             return self._shared(signal, along[0], want)
@@ -216,8 +218,8 @@ class Spectrum(_Sampled):
 
     def many(self, outputs: Outputs) -> Array:
         """Return (n, m) amplitudes; NaN above the Nyquist frequency."""
-        signal = _signal(outputs, self.output)
-        along = np.broadcast_to(_signal(outputs, self.along), signal.shape)
+        signal = signal_of(outputs, self.output)
+        along = np.broadcast_to(signal_of(outputs, self.along), signal.shape)
         step = (along[:, -1] - along[:, 0]) / (along.shape[1] - 1)
         want = np.asarray(self.coord, dtype=float)
         common = (
@@ -237,17 +239,17 @@ class Envelope(_Sampled):
         """Return (n, m) amplitudes."""
         from scipy.signal import hilbert
 
-        signal = _signal(outputs, self.output)
+        signal = signal_of(outputs, self.output)
         amplitude = np.abs(hilbert(signal, axis=1))
         return At(self.output, self.coord, along=self.along).many(
             {self.output: amplitude, self.along: outputs[self.along]}
         )
 
 
-def _by_step(observable: _OfOutput, along: str, outputs: Outputs) -> Iterator[tuple[Mask, Array, float]]:
+def by_step(name: str, along: str, outputs: Outputs) -> Iterator[tuple[Mask, Array, float]]:
     """Yield runs by their step: which they are, their signals, the step; none where it is not constant."""
-    signal = _signal(outputs, observable.output)
-    times = np.broadcast_to(_signal(outputs, along), signal.shape)
+    signal = signal_of(outputs, name)
+    times = np.broadcast_to(signal_of(outputs, along), signal.shape)
     if signal.shape[1] < 2:
         return
     steps = (times[:, -1] - times[:, 0]) / (signal.shape[1] - 1)
@@ -276,7 +278,7 @@ class Measure(_OfOutput):
         from tamis.signals import MEASURES
 
         measures = np.full((len(outputs[self.output]), 1), np.nan)
-        for rows, a, dt in _by_step(self, self.along, outputs):
+        for rows, a, dt in by_step(self.output, self.along, outputs):
             measures[rows, 0] = MEASURES[self.how](a, dt)
         return measures
 
@@ -303,7 +305,7 @@ class ResponseSpectrum(_Sampled):
         from tamis.signals import response_spectrum
 
         spectra = np.full((len(outputs[self.output]), len(self.coord)), np.nan)
-        for rows, a, dt in _by_step(self, self.along, outputs):
+        for rows, a, dt in by_step(self.output, self.along, outputs):
             spectra[rows] = response_spectrum(a, dt, self.coord, self.damping)
         return spectra
 

@@ -11,7 +11,7 @@ import csv
 import itertools
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -69,6 +69,12 @@ def read_csv(path: Path | str) -> Sheet:
         raise StudyError(
             f"{path.name}: expected a header line and at least one row, found {len(rows)} line(s)"
         )
+    if all(_is_number(cell) for cell in rows[0].cells):
+        shown = ", ".join(rows[0].cells[:4])
+        raise StudyError(
+            f"{path.name}, line {rows[0].line}: expected a header with the names of the columns, found numbers "
+            f"({shown}); write one above them, such as t [s], a [m/s2]"
+        )
     names, units = [], {}
     for cell in rows[0].cells:
         found = re.fullmatch(r"(.*?)\s*(?:\[(.*)\])?", cell, re.DOTALL)
@@ -77,6 +83,28 @@ def read_csv(path: Path | str) -> Sheet:
         if found[2] is not None:
             units[found[1]] = found[2].strip()
     return sheet_of(path, names, rows[1:], units)
+
+
+def read_numbers(path: Path, columns: Sequence[str]) -> tuple[dict[str, Array], dict[str, str]]:
+    """Read some columns of a large table of numbers, and the units of all: `read_csv` at a tenth of its time.
+
+    Where anything is unusual, `read_csv` reads it instead, which says what is wrong and where.
+    """
+    path = Path(path)
+    try:
+        with path.open(encoding="utf-8-sig") as file:
+            head = file.readline().strip()
+            names = [re.fullmatch(r"\s*(.*?)\s*(?:\[(.*)\])?\s*", cell) for cell in head.split(",")]
+            table = np.loadtxt(file, delimiter=",", ndmin=2)
+        titles = [found[1] for found in names if found]
+        if len(set(titles)) == table.shape[1] == len(names) and len(table) and np.isfinite(table).all():
+            units = {found[1]: found[2].strip() for found in names if found and found[2] is not None}
+            if set(columns) <= set(titles):
+                return {name: np.ascontiguousarray(table[:, titles.index(name)]) for name in columns}, units
+    except (OSError, ValueError):
+        pass
+    sheet = read_csv(path)
+    return {name: sheet.numbers(name) for name in columns}, dict(sheet.units)
 
 
 def sheet_of(path: Path, names: list[str], rows: list[Row], units: Mapping[str, str] | None = None) -> Sheet:
@@ -138,6 +166,14 @@ def _records(lines: Iterator[tuple[int, str]], comment: str) -> Iterator[Row]:
         except csv.Error as error:
             raise csv.Error(f"line {start}: {error}") from None
         yield Row(start, [cell.strip() for cell in cells])
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
 
 
 def number(where: str, cell: str, *, finite: bool = True) -> float:

@@ -22,6 +22,7 @@ from tamis.types import Array, Mask
 
 GRAVITY = 9.80665  # m/s2, the standard value
 DAMPING = 0.05  # of a response spectrum, unless another is asked for
+_TERMS = 24  # of an exponential: 1.5^24/24! is below rounding
 
 
 def velocity(a: Array, dt: float) -> Array:
@@ -150,26 +151,27 @@ def _periods(periods: Sequence[float] | Array) -> Array:
 
 
 def oscillator_weights(omega: Array, damping: float, step: Array) -> Array:
-    """Return rows of 8 numbers: u, v after a step from u, v and the accelerations at its ends."""
+    """Return rows of 8 numbers: u, v after a step from u, v and the accelerations at its ends.
+
+    The exponential of the equation of motion over one step, which is at most a sixteenth of the period, by its series.
+    The closed form has differences of numbers larger by (period / step)^3 and no digit left at long periods.
+    """
     if not 0.0 <= damping < 1.0:
         raise StudyError(f"damping of an oscillator must be from 0 to below 1, found {damping:g}")
-    root = math.sqrt(1.0 - damping * damping)
-    e, s, c = np.exp(-damping * omega * step), np.sin(root * omega * step), np.cos(root * omega * step)
-    lag = damping / root * s
-    wd = root * omega
-    p = (2.0 * damping**2 - 1.0) / (omega**2 * step)
-    q = 2.0 * damping / (omega**3 * step)
-    turn = wd * s + damping * omega * c
-    rows = [
-        e * (lag + c),
-        e * s / wd,
-        e * ((p + damping / omega) * s / wd + (q + 1.0 / omega**2) * c) - q,
-        -e * (p * s / wd + q * c) - 1.0 / omega**2 + q,
-        -omega / root * e * s,
-        e * (c - lag),
-        e * ((p + damping / omega) * (c - lag) - (q + 1.0 / omega**2) * turn) + 1.0 / (omega**2 * step),
-        -e * (p * (c - lag) - q * turn) - 1.0 / (omega**2 * step),
-    ]
+    angle = np.asarray(omega * step, dtype=float)
+    motion = np.zeros(
+        (len(angle), 4, 4)
+    )  # of displacement, velocity, acceleration of the ground and its slope
+    motion[:, 0, 1] = motion[:, 2, 3] = 1.0
+    motion[:, 1, 0], motion[:, 1, 1], motion[:, 1, 2] = -(angle**2), -2.0 * damping * angle, -1.0
+    term = np.broadcast_to(np.eye(4), motion.shape)
+    whole = term.copy()
+    for k in range(1, _TERMS):
+        term = term @ motion / k
+        whole += term
+    (u, uv, u0, slope_u), (vu, v, v0, slope_v) = np.moveaxis(whole[:, :2], 0, -1)
+    rows = [u, uv * step, (u0 - slope_u) * step**2, slope_u * step**2,
+            vu / step, v, (v0 - slope_v) * step, slope_v * step]  # fmt: skip
     return np.ascontiguousarray(np.array(rows).T)
 
 

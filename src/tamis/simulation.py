@@ -64,6 +64,8 @@ def _checked(simulator: Simulator, port: Port, value: Value | None) -> Value:
             raise StudyError(f'{where} cannot be "{value}"{nearest(str(value), port.choices)}')
         return str(value)
     if port.kind == "file":
+        if value == port.default == "":  # a file that need not be given
+            return ""
         if not Path(str(value)).is_file():
             raise StudyError(f'{where}: no file "{value}"')
         return str(value)

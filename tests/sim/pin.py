@@ -121,6 +121,42 @@ POINTS = {
     "fire.after_earthquake": [
         {"storeys": 1, "elements": 2, "pga": 6.0, "dt": 0.02, "calm": 2.0, "until": 1200.0, "record": 20.0},
         {"storeys": 1, "elements": 2, "heated": "brace", "protection": 0.0, "until": 1200.0, "record": 20.0},
+    "rail.track": [
+        {"length": 60.0},
+        {"length": 60.0, "seed": 4, "spectrum": "high", "variation": 0.4, "coherence": 0.6, "spacing": 0.5},
+    ],
+    "rail.vehicle": [
+        {"duration": 0.5},
+        {
+            "duration": 0.4,
+            "cars": 2,
+            "sensors": "rear",
+            "spectrum": "high",
+            "amplitude": 1.2,
+            "conicity": 0.3,
+            "speed": 80.0,
+            "w1": 0.1,
+            "w2": 0.9,
+            "w3": 0.2,
+            "w4": 0.8,
+            "w5": 0.3,
+            "w6": 0.7,
+            "w7": 0.4,
+        },
+    ],
+    "hybrid.two_actuators": [
+        {"cycles": 3, "period": 0.5, "drop": 0.2, "drop_cycle": 3},
+        {"cycles": 2, "period": 0.5, "control": "modal", "i_c": 40.0, "i_d": 1e-7, "delay": 0.0, "seed": 4},
+        {"cycles": 2, "period": 0.5, "control": "displacement", "offset": 1e-4, "lag": 0.0},
+    ],
+    "hybrid.plant": [
+        {"duration": 1.0, "dt": 1e-3},
+        {"duration": 1.0, "dt": 1e-3, "method": "pm", "piping": "beam", "subcycling": 4, "pga": 8.0},
+        {"duration": 1.0, "dt": 1e-3, "method": "monolithic", "piping": "none", "radius": 2.0, "pga": 0.0},
+    ],
+    "hybrid.delay": [
+        {"duration": 3.0, "dt": 5e-3},
+        {"duration": 3.0, "dt": 5e-3, "hold": 0.03, "delay": 0.0, "scale": 2.0},
     ],
     "nscd.slide": [{"duration": 0.1}, {"duration": 0.1, "mu": 0.7, "azimuth": 33.0}],
     "nscd.bounce": [{"duration": 1.0, "h": 2e-3}],
@@ -129,6 +165,21 @@ POINTS = {
     "nscd.arch": [
         {"duration": 0.05, "voussoirs": 9, "thickness": 0.2},
         {"duration": 0.05, "voussoirs": 9, "thickness": 0.08},
+    ],
+    "nscd.rockfall_wall": [
+        {"duration": 0.01, "rows": 2, "columns": 2, "residual": 1e-9},
+        {
+            "duration": 0.01,
+            "rows": 2,
+            "columns": 2,
+            "residual": 1e-9,
+            "pattern": "rows",
+            "holes": "bores",
+            "ends": "round",
+            "energy": 5e5,
+            "height": 0.9,
+            "incidence": 20.0,
+        },
     ],
     "nscd.wall": [{"duration": 0.004, "mu": 0.0, "mu_ground": 0.0}, {"duration": 0.006}],
 }

@@ -9,8 +9,10 @@ import pytest
 import tamis
 from tamis import Study, load_results
 from tamis.cli.main import main
+from tamis.results.shapes import worth_of
+from tamis.runs.locks import released, seized
 from tamis.study.reader import read
-from tamis.study.stages.table import up_to_date
+from tamis.study.stages.table import reasons, up_to_date
 from tests.chained import exact, write_chain
 
 
@@ -115,6 +117,8 @@ def test_what_makes_a_chain_stale(ran, tmp_path):
     before = (folder / "results/study/sources.npz").read_bytes()
     edit(line / "common.toml", "sd = 0.5", "sd = 0.6")  # a source that changed
     assert stale(folder) == ["sources", "prediction", "report"]
+    changed = "the posterior of ../line/one.toml and of ../line/half.toml has changed"
+    assert reasons(read(folder / "study.toml"))["sources"] == changed
     edit(line / "common.toml", "sd = 0.6", "sd = 0.5")
     assert stale(folder) == []
     shutil.rmtree(line / "results/half")  # a source that was lost is made again, and nothing else is
@@ -132,6 +136,16 @@ def test_what_makes_a_chain_stale(ran, tmp_path):
     assert sum(len(s.x) for s in load_results(folder / "results/study").sources) == 300
 
 
+@pytest.mark.statistical
+@pytest.mark.parametrize(("drawn", "replaced"), [(120, False), (40, False), (40, True)])
+def test_draws_of_a_sample_are_worth_what_their_mean_scatters_by(drawn, replaced):
+    # 120 rows that are 60 independent ones, each twice; the variance of 4000 means is known to 2.2 %
+    rng = np.random.default_rng(3)
+    rows = [np.repeat(rng.standard_normal(60), 2) for _ in range(4000)]
+    means = [rng.choice(each, drawn, replace=replaced).mean() for each in rows]
+    assert 1 / np.var(means) == pytest.approx(worth_of(drawn, 120, 60.0, replaced=replaced), rel=0.07)
+
+
 def test_weighting_again_targets_the_posterior_squared(chain):
     edit(chain / "study.toml", "replicates = 2", 'reweight = "posterior"')
     edit(chain / "study.toml", ', "../line/half.toml"', "")
@@ -139,7 +153,8 @@ def test_weighting_again_targets_the_posterior_squared(chain):
     (source,) = found.sources
     mean, variance, _ = exact(1.0)
     # the square of a Gaussian has half its variance; 4000 draws of 4000 rows, worth 0.87 of them (3/4 to the 1/2)
-    worth = 1 / (1 / 4000 + 1 / source.effective)
+    worth = source.worth
+    assert worth == pytest.approx(1 / (1 / 4000 + 1 / source.effective), rel=1e-12)
     assert 0.8 * 4000 < source.effective < 0.95 * 4000
     assert abs(source.x.mean() - mean) < 3 * np.sqrt(variance / 2 / worth)
     assert abs(source.x.var() - variance / 2) < 3 * variance / 2 * np.sqrt(2 / worth)
@@ -185,6 +200,30 @@ def test_evidences_of_other_measurements_do_not_weigh(chain):
     )
     with pytest.raises(tamis.StudyError, match=r'not held against the same measurements.*weights = "equal"'):
         Study.load(chain / "study.toml").run(executor=0)
+
+
+def test_a_seed_that_is_imposed_is_no_chance(chain):
+    edit(chain / "study.toml", "replicates = 2\n", "")
+    edit(chain / "study.toml", 'name = "far"', 'name = "far"\nconditions = { seed = 3 }')
+    edit(chain / "study.toml", "draws = 4000", "draws = 200")
+    far, gains = Study.load(chain / "study.toml").run("prediction", executor=0).panels
+    assert far.split[2, 0] == 0  # known, and none
+    assert np.isnan(gains.split[2]).all()  # one run a draw does not tell it
+
+
+def test_a_source_that_is_up_to_date_is_only_read(chain):
+    edit(chain / "study.toml", "draws = 4000", "draws = 200")
+    line = chain.parent / "line"
+    for name in ("one", "half"):
+        Study.load(line / f"{name}.toml").run("posterior", executor=0)
+    held = seized(line / "results/one")  # whatever goes on there: its report, predictions
+    try:
+        Study.load(chain / "study.toml").run("prediction", executor=0)
+        edit(line / "common.toml", "sd = 2.0", "sd = 2.1")
+        with pytest.raises(tamis.StudyError, match=r"one\.toml: its results are being written by"):
+            Study.load(chain / "study.toml").run("prediction", executor=0)
+    finally:
+        released(held)
 
 
 def test_part_of_the_draws_and_held_out_tests(chain):
@@ -312,6 +351,68 @@ def test_sources_that_are_refused(chain, name, old, new, said):
     with pytest.raises(tamis.StudyError) as refused:
         Study.load(chain / "study.toml")
     assert said in str(refused.value)
+
+
+def test_whole_numbers_in_which_studies_differ_come_along(chain):
+    edit(chain.parent / "line/model.py", "kind=0.0", "kind=0")
+    edit(chain.parent / "line/half.toml", "slope = 0.5", "slope = 0.5\nkind = 2")
+    for old, new in (("tau=0.7, seed=0", "tau=0.7, kind=0, seed=0"), ("tau, seed", "tau, kind, seed")):
+        edit(chain / "model.py", old, new)
+    edit(chain / "study.toml", "draws = 4000", "draws = 100")
+    Study.load(chain / "study.toml").run("prediction", executor=0)
+    assert "kind" in load_results(chain / "results/study").study.space.names
+
+
+def test_a_posterior_of_what_takes_whole_numbers_here_is_refused(chain):
+    edit(chain / "model.py", "theta=0.0, slope=1.0, gain=3.0, tau", "theta=0, slope=1.0, gain=3.0, tau")
+    with pytest.raises(tamis.StudyError, match=r"theta .* takes whole numbers.* posterior draws are others"):
+        Study.load(chain / "study.toml")
+
+
+def test_what_would_need_a_surrogate_is_refused_without_asking_for_one(chain):
+    edit(chain / "study.toml", 'name = "far"', 'name = "far"\nemulate = true')
+    with pytest.raises(tamis.StudyError) as refused:
+        Study.load(chain / "study.toml")
+    said = str(refused.value)
+    assert "predict[0].emulate: there is no surrogate" in said and "the simulator itself answers" in said
+    assert "[surrogate]" not in said  # which is refused as well
+
+
+def test_a_source_that_is_not_there_is_told_with_its_place(chain):
+    edit(chain / "study.toml", "../line/half.toml", "../line/hafl.toml")
+    with pytest.raises(
+        tamis.StudyError,
+        match=r'parameters\.from\[1\]: no study file ".*hafl\.toml"; did you mean "half\.toml"',
+    ):
+        Study.load(chain / "study.toml")
+
+
+def test_sources_called_alike_are_told_apart_everywhere(chain, capsys):
+    """Two files called study.toml, as this one is: by folder and file in messages, tables and news."""
+    line = chain.parent / "line"
+    other = chain.parent / "half"
+    shutil.copytree(line, other)
+    (line / "one.toml").rename(line / "study.toml")
+    (other / "half.toml").rename(other / "study.toml")
+    for old, new in (("one", "study"), ("../line/half", "../half/study"), ("draws = 4000", "draws = 100")):
+        edit(chain / "study.toml", old, new)
+    (other / "pull.csv").write_text("y\n2.5\n")
+    with pytest.raises(tamis.StudyError, match="half/study and line/study are not held against the same"):
+        Study.load(chain / "study.toml").run(executor=0)
+    (other / "pull.csv").write_text("y\n2.0\n")
+    told = []
+    found = Study.load(chain / "study.toml").run(executor=0, progress=told.append)
+    assert [source.name for source in found.sources] == ["line/study", "half/study"]
+    assert any(event.task.startswith("half/study ") for event in told)
+    edit(chain / "study.toml", '"../line/study.toml", ', "")  # one that is called like this study
+    assert Study.load(chain / "study.toml").origins[0].name == "half/study"
+    held = seized(other / "results/study")
+    try:
+        edit(other / "common.toml", "sd = 2.0", "sd = 2.1")
+        with pytest.raises(tamis.StudyError, match=r"parameters\.from: half/study: .* being written"):
+            Study.load(chain / "study.toml").run(executor=0)
+    finally:
+        released(held)
 
 
 def test_choices_in_which_studies_differ_are_refused(chain):

@@ -107,6 +107,14 @@ def test_flipped_bits_of_artifacts_and_manifest_are_noticed(study: Path) -> None
     flips(study, ARTIFACTS, 60, 0)
 
 
+def test_a_bit_that_leaves_every_number_of_the_manifest_as_it_was_is_noticed(tmp_path: Path) -> None:
+    write_manifest(tmp_path, {"stages": {"design": {"content": {}, "seconds": 1e-05}}})
+    path = tmp_path / "manifest.json"
+    assert read_manifest(tmp_path)
+    path.write_text(path.read_text().replace("1e-05", "1E-05"))
+    assert not read_manifest(tmp_path)
+
+
 @pytest.mark.slow
 def test_a_thousand_flipped_bits_are_noticed(study: Path) -> None:
     flips(study, ARTIFACTS, 1000, 1)

@@ -261,9 +261,8 @@ def test_one_typo_one_line(ball):
 def test_a_prior_on_a_whole_number_is_refused(ball):
     model = ball / "model.py"
     model.write_text(model.read_text().replace("e=0.8,", "e=1,"))
-    with pytest.raises(
-        tamis.StudyError, match=r"parameters\.e: input e .* is a whole number because its default is 1"
-    ):
+    said = r"parameters\.e: input e .* takes whole numbers, as its default 1 is one, .* set it in \[model\.inputs\]"
+    with pytest.raises(tamis.StudyError, match=said):
         Study.load(ball / "study.toml")
 
 

@@ -120,6 +120,8 @@ def test_cheap_runs_help_and_the_page_says_by_how_much(folder):
     assert "multifidelity" in number.method and "multifidelity" in signal.method
     page = (folder / "results/study/report.html").read_text()
     assert "What cheaper runs bought" in page and "used for 2 of 2 observations" in page
+    assert [(name, len(runs)) for name, runs in found.design.cheaper] == [("blur = 1", 40)]  # of both tests
+    assert "cheaper: blur = 1" in page
     assert (folder / "results/study/tables/fidelity.csv").is_file()
     text = (folder / "study.toml").read_text()
     cheap = text[text.index("[[model.cheap]]") : text.index("[parameters]")]
@@ -174,15 +176,19 @@ def test_enrichment_chooses_the_level_by_error_removed_per_second(folder):
     found = Study.load(folder / "study.toml").run("surrogate", executor=0)
     arrays = load_arrays(folder / "results/study/surrogate.npz")
     assert len(arrays["cheap.0.u"]) > 16  # runs of a fiftieth of the time are worth more than expensive ones
+    assert len(found.design.cheaper[0][1]) == len(arrays["cheap.0.u"])  # those of the enrichment too
     growth = found.emulations[0].growth
     spent = growth[-1, 0] - growth[0, 0]
-    cheap, expensive = len(arrays["cheap.0.u"]) - 16, len(arrays["u"]) - 12
-    assert spent == pytest.approx(expensive + 0.02 * cheap) and spent <= 4 + 1e-9
+    added, expensive = len(arrays["cheap.0.u"]) - 16, len(arrays["u"]) - 12
+    # cheap runs at the expensive points come with these
+    assert spent == pytest.approx(expensive + 0.02 * (added - expensive)) and spent <= 4 + 1e-9
     # an unrelated cheap simulator takes no error away, however cheap it is
     edit(folder, "inputs = { blur = 1.0 }", 'simulator = "model.py:other"')
     Study.load(folder / "study.toml").run("surrogate", executor=0)
     arrays = load_arrays(folder / "results/study/surrogate.npz")
-    assert len(arrays["u"]) == 16 and len(arrays["cheap.0.u"]) == 16
+    assert len(arrays["u"]) == 16 and len(arrays["cheap.0.u"]) == 16 + 4
+    below = {row.tobytes() for row in arrays["cheap.0.u"]}
+    assert all(row.tobytes() in below for row in arrays["u"])  # levels stay nested
 
 
 def test_levels_do_not_depend_on_the_number_of_processes(folder, tmp_path_factory):

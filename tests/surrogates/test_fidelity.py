@@ -51,7 +51,7 @@ def errors(f, cheap, d: int, n: int, many: int, seed: int) -> tuple[float, float
 @pytest.mark.parametrize(
     ("f", "cheap", "d", "n", "many", "limit"),
     [
-        # measured over 12 designs: 0.03 and 0.34; asked for: 0.7
+        # measured over 60 designs: 0.03 and 0.37; asked for: 0.7
         pytest.param(forrester, forrester_cheap, 1, 6, 18, 0.7, id="Forrester"),
         pytest.param(park, park_cheap, 4, 10, 40, 0.7, id="Park"),
         # asked for: at most 1.1; where they are never used it is the same surrogate to the bit
@@ -66,6 +66,27 @@ def test_cheaper_runs_help_or_do_no_harm(f, cheap, d, n, many, limit) -> None:
     assert ratio <= limit
     if limit == 1.0:
         assert not found[:, 2].any()
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+@pytest.mark.parametrize(
+    ("f", "cheap", "d", "n", "many", "limit"),
+    [
+        pytest.param(forrester, forrester_cheap, 1, 6, 18, 0.7, id="Forrester"),
+        pytest.param(park, park_cheap, 4, 10, 40, 0.7, id="Park"),
+        pytest.param(forrester, other_1, 1, 6, 18, 1.1, id="Forrester, unrelated"),
+        pytest.param(forrester, other_1, 1, 9, 27, 1.1, id="Forrester, unrelated, more runs"),
+        pytest.param(park, other_4, 4, 10, 40, 1.1, id="Park, unrelated"),
+        pytest.param(park, lambda u: rng(9).standard_normal(len(u)), 4, 10, 40, 1.1, id="Park, noise"),
+    ],
+)
+def test_over_sixty_designs_cheaper_runs_help_or_do_no_harm(f, cheap, d, n, many, limit) -> None:
+    """Errors of all designs together, and of nearly every single one."""
+    found = np.array([errors(f, cheap, d, n, many, seed) for seed in range(100, 160)])
+    assert np.sqrt(np.mean(found[:, 0] ** 2) / np.mean(found[:, 1] ** 2)) <= limit
+    single = found[:, 0] / found[:, 1]
+    assert np.mean(single > 1.1) <= 0.05  # with a dozen runs neither estimate is sure of a single design
 
 
 @pytest.mark.slow
@@ -85,16 +106,22 @@ def test_two_time_steps_of_a_rocking_block() -> None:
 
     v = rng(5).random((200, 3))
     truth = tilts(v, 1e-3)
-    u = tamis.sobol(120, 3, rng(0))
-    levels = [(u, tilts(u, 5e-3)), (u[:24], tilts(u[:24], 1e-3))]
-    parts, bought = fit_fidelities(levels, alone, joint)
-    found = np.empty_like(truth)
-    for model, columns in parts:
-        found[:, columns] = model.predict(v).mean
-    plain = alone(*levels[-1]).predict(v).mean
-    ratio = np.sqrt(np.mean((found - truth) ** 2, axis=0) / np.mean((plain - truth) ** 2, axis=0))
-    # measured over six designs of 24 and 100: 0.76, 0.48, 0.37 and 0.46; asked for: 0.7
-    assert bought.used.sum() >= 3 and np.sqrt(np.mean(ratio**2)) < 0.7 and ratio.max() <= 1.1
+    errors, used = [], []
+    for design in range(4):
+        u = tamis.sobol(120, 3, rng(design))
+        levels = [(u, tilts(u, 5e-3)), (u[:24], tilts(u[:24], 1e-3))]
+        parts, bought = fit_fidelities(levels, alone, joint)
+        found = np.empty_like(truth)
+        for model, columns in parts:
+            found[:, columns] = model.predict(v).mean
+        plain = alone(*levels[-1]).predict(v).mean
+        errors.append([np.mean((each - truth) ** 2, axis=0) for each in (found, plain)])
+        used.append(bought.used)
+    ours, theirs = np.sqrt(np.mean(errors, axis=0))
+    # measured: 0.68, 0.25, 0.32 and 0.38, together 0.44; asked for: 0.7
+    assert np.mean(used) >= 0.75
+    assert np.sqrt(np.mean((ours / theirs) ** 2)) < 0.7
+    assert (ours / theirs).max() <= 1.0
 
 
 def test_outputs_are_chosen_one_by_one_or_together() -> None:

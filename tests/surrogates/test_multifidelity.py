@@ -10,8 +10,9 @@ import pytest
 
 import tamis
 from tamis.errors import StudyError
+from tamis.surrogates.honesty import held_out
 from tamis.surrogates.kriging import coordinates, fit_kriging, functions
-from tamis.surrogates.multifidelity import MultiFidelity, fit_multifidelity
+from tamis.surrogates.multifidelity import MultiFidelity, fit_multifidelity, held_out_squares
 from tamis.surrogates.process import Hyper, condition
 from tamis.types import Array
 from tests.surrogates.smooth import forrester, forrester_cheap, park, park_cheap
@@ -39,6 +40,20 @@ def test_one_level_is_kriging() -> None:
         assert np.array_equal(mine, theirs)
     assert np.array_equal(one.processes[0][0].residuals, plain.processes[0].residuals)
     assert np.array_equal(one.draw(3, rng(5), v)(u), plain.draw(3, rng(5), v)(u))
+
+
+def test_runs_held_out_know_the_noise_that_is_given() -> None:
+    u = tamis.lhs(12, 1, rng(0))
+    y = forrester(u) + 0.5 * rng(1).standard_normal(12)
+    given = fit_multifidelity([(u, forrester_cheap(u)), (u, y)], nugget=[0.0, 0.25], rng=rng(2))
+    x, one = coordinates(u, given.families), np.ones((12, 1))
+    told, guessed = (np.mean(held_out("matern52", x, one, one, y, n) ** 2) for n in (np.full(12, 0.25), None))
+    assert held_out_squares(given)[1] == pytest.approx([told])
+    assert told != pytest.approx(guessed, rel=1e-3)
+    again = MultiFidelity.of(given.arrays())
+    assert np.array_equal(held_out_squares(again), held_out_squares(given))
+    free = fit_multifidelity([(u, forrester_cheap(u)), (u, y)], rng=rng(2))
+    assert held_out_squares(free)[1] == pytest.approx([guessed])
 
 
 def test_a_multiple_of_the_cheap_level_is_found_exactly() -> None:

@@ -87,15 +87,36 @@ def test_posterior_mass_where_runs_fail_falls_to_the_truth() -> None:
 def test_the_slope_of_the_evidence_is_its_derivative() -> None:
     rng = np.random.default_rng(0)
     u = tamis.sobol(40, 2, rng)
-    sign = np.where(u.sum(axis=1) < 1.3, 1.0, -1.0)
+    good = (u.sum(axis=1) < 1.3).astype(float)
+    failed = np.where(np.arange(40) % 4, 1 - good, 2.0)  # some points with runs of both kinds
     at, step = np.log([0.5, 0.8, 3.0]), 1e-5 * np.eye(3)
 
     def evidence(log: Array) -> float:
-        return _evidence(u - 0.5, sign, np.exp(log[:2]), float(np.exp(log[2])))[0]
+        return _evidence(u - 0.5, good, failed, np.exp(log[:2]), float(np.exp(log[2])))[0]
 
-    slope = _evidence(u - 0.5, sign, np.exp(at[:2]), float(np.exp(at[2])))[1]
+    slope = _evidence(u - 0.5, good, failed, np.exp(at[:2]), float(np.exp(at[2])))[1]
     differences = [(evidence(at + e) - evidence(at - e)) / 2e-5 for e in step]
     np.testing.assert_allclose(slope, differences, rtol=1e-6)  # of central differences
+
+
+def test_replicates_are_gathered_into_counts() -> None:
+    # the same evidence, but for the jitter of 1e-8, as that of all runs one by one, whose cost is cubic in their number
+    rng = np.random.default_rng(3)
+    u = tamis.sobol(30, 2, rng)
+    rows, chance = np.repeat(u, 5, axis=0), ndtr(5 * (1.1 - u.sum(axis=1)))
+    good = (rng.random((30, 5)) < chance[:, None]).astype(float)
+    found = tamis.fit_success(rows, good.ravel())
+    assert found.u.shape == (30, 2)
+    np.testing.assert_array_equal(found.good, good.sum(axis=1))
+    np.testing.assert_array_equal(found.good + found.failed, 5)
+    length, size = np.array([0.4, 0.6]), 2.0
+    together = _evidence(u, good.sum(axis=1), 5 - good.sum(axis=1), length, size)
+    one_by_one = _evidence(rows, good.ravel(), 1 - good.ravel(), length, size)
+    assert together[0] == pytest.approx(one_by_one[0], rel=1e-5)
+    np.testing.assert_allclose(together[1], one_by_one[1], rtol=1e-4, atol=1e-4)
+    at = rng.random((200, 2))
+    told = found.predict(at) - ndtr(5 * (1.1 - at.sum(axis=1)))
+    assert np.sqrt(np.mean(told**2)) < 0.12  # 150 runs; the standard error of five runs at a point is 0.2
 
 
 def test_saved_loaded_and_in_a_likelihood() -> None:

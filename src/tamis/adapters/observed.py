@@ -22,15 +22,30 @@ from typing import Any
 
 import numpy as np
 
+from tamis.bands import Bands, Filtered
 from tamis.errors import SimulationError, StudyError, error_text
-from tamis.observables import At, Envelope, Extreme, Final, Observable, Peak, Spectrum, Value
+from tamis.observables import (
+    At,
+    Envelope,
+    Extreme,
+    Final,
+    Measure,
+    Observable,
+    Peak,
+    ResponseSpectrum,
+    Spectrum,
+    Value,
+)
 from tamis.runs.keys import digest, spelled
 from tamis.runs.provenance import IMPORTED, OBSERVED, code_of, outdated
 from tamis.runs.store import Run, RunStore
 from tamis.simulation import Batched, Port, Simulator, find
 from tamis.types import Array, BatchInputs, Inputs, Outputs
 
-_KINDS: Mapping[str, Any] = {kind.__name__: kind for kind in (Final, Peak, Extreme, At, Spectrum, Envelope)}
+_KINDS: Mapping[str, Any] = {
+    kind.__name__: kind
+    for kind in (Final, Peak, Extreme, At, Spectrum, Envelope, Bands, Measure, ResponseSpectrum)
+}
 
 
 @dataclass(frozen=True)
@@ -165,10 +180,17 @@ def from_table(where: str, what: Any) -> ObservedOnly:
     """Make the simulator of an address: that of the whole one, definitions, and names of outputs kept as they are."""
     definitions, plain = what
     try:
-        made = [_KINDS[kind](**{**said, **_tuples(said)}) for kind, said in map(json.loads, definitions)]
+        made = [_made(definition) for definition in definitions]
     except (KeyError, TypeError, ValueError) as error:
         raise StudyError(f"these observables cannot be made: {error}") from error
     return observed(find(where), [*made, *map(Value, plain)])
+
+
+def _made(definition: str) -> Observable:
+    kind, said = json.loads(definition)
+    if kind == Filtered.__name__:
+        return Filtered(_made(said["of"]), said["cutoff"], said["along"])
+    return _KINDS[kind](**{**said, **_tuples(said)})  # type: ignore[no-any-return]
 
 
 def _tuples(said: Mapping[str, Any]) -> dict[str, Any]:
@@ -177,6 +199,10 @@ def _tuples(said: Mapping[str, Any]) -> dict[str, Any]:
 
 def _definition(observable: Any) -> str:
     """Write down what an observable takes from a run, whatever its unit; nothing for one that is not reduced."""
+    if isinstance(observable, Filtered):
+        of = _definition(observable.of)
+        said = {"of": of, "cutoff": observable.cutoff, "along": observable.along}
+        return json.dumps([Filtered.__name__, said]) if of else ""
     if type(observable) not in _KINDS.values():
         return ""
     said = {f.name: getattr(observable, f.name) for f in fields(observable) if f.name != "unit"}
@@ -185,4 +211,6 @@ def _definition(observable: Any) -> str:
 
 def _name(definition: str) -> str:
     kind, said = json.loads(definition)
+    if kind == Filtered.__name__:
+        return f"filtered.{_name(said['of'])}.{digest(definition)[:8]}"
     return f"{said['output']}.{said.get('how', kind.lower())}.{digest(definition)[:8]}"

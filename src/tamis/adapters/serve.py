@@ -118,7 +118,8 @@ def offer(simulator: Simulator, fixed: Inputs, vector: Sequence[str] | None = No
     full = with_defaults(simulator, fixed)  # also says which input has no default
     files = {name for name, port in ports.items() if port.kind == "file"}
     known = {
-        name: os.path.abspath(str(full[name])) if name in files else full[name] for name in {*fixed, *files}
+        name: os.path.abspath(str(full[name])) if name in files and full[name] else full[name]
+        for name in {*fixed, *files}
     }
     return Offer(simulator, simulator.name.rpartition(":")[2], tuple(vector), known)
 

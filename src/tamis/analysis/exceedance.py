@@ -115,12 +115,14 @@ def split(
     sd: Array | None = None,
     below: bool = False,
     random: bool = True,
+    worth: float = math.inf,
 ) -> Split:
     """Split the variance of a fragility's height, from demands (G, J, R).
 
     They are those of J draws of the parameters, the same or new at each of G levels, and R repeats of what is random
     in an event given the parameters. Unless anything is ``random`` a draw either exceeds its limit or not, and one
-    repeat says all. NaN is a run that failed.
+    repeat says all. NaN is a run that failed. ``worth`` is how many independent draws the J are worth,
+    where that is fewer.
     """
     demand = np.asarray(demand, dtype=float)
     if demand.ndim != 3:
@@ -133,16 +135,21 @@ def split(
     repeats = demand.shape[2]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a draw of which all runs failed
-        between = np.nanvar(np.nanmean(mean, axis=2), axis=1, ddof=1)
         heights = np.nanmean(each, axis=3)
-        total = np.nanmean((heights - np.nanmean(heights, axis=(0, 2))[None, :, None]) ** 2, axis=(0, 2))
+        between = np.nanvar(np.nanmean(mean, axis=2), axis=1, ddof=1)
+        single = np.nanmean(np.nanvar(heights, axis=2, ddof=1), axis=0)
+        shifted = np.var(np.nanmean(heights, axis=2), axis=0)
         within, all_within = np.zeros(2)
         if random and repeats > 1:
             within = np.nanmean(np.nanvar(mean, axis=2, ddof=1), axis=1) / repeats
             all_within = np.nanmean(np.nanvar(each, axis=3, ddof=1), axis=(0, 2)) / repeats
-    runs = between / demand.shape[1]
+    draws = np.maximum(np.isfinite(mean).any(axis=2).sum(axis=1), 1)
+    runs = between / np.minimum(draws, worth)
+    # what z moves of the mean of all draws, less what it moves because they are finitely many
+    shifted = np.maximum(shifted - (single - between) / draws, 0.0)
     if random and repeats == 1:
-        return Split(share, np.full(len(share), np.nan), np.var(np.nanmean(each, axis=(2, 3)), axis=0), runs)
+        return Split(share, np.full(len(share), np.nan), shifted, runs)
     parameters = np.maximum(between - within, 0.0)
-    surrogate = np.maximum(total - all_within - parameters, 0.0) if wide.any() else np.zeros_like(share)
+    total = single - all_within + shifted
+    surrogate = np.maximum(total - parameters, 0.0) if wide.any() else np.zeros_like(share)
     return Split(share, parameters, surrogate, runs)

@@ -37,8 +37,10 @@ class Predictive:
     error_var: Array  # (n, m): variance of the error at each draw
     failed: int = 0  # draws at which the simulator gave no answer
     bias: Array | float = 0.0  # (n, m): mean of the error at each draw
-    kept: NDArray[np.intp] | None = None  # which of the draws asked for had answers, in all replicates
-    replicates: int = 1  # n is so many times the draws that had answers, one replicate after the other
+    kept: NDArray[np.intp] | None = (
+        None  # which of the draws asked for had answers, in all replicates; n is so many
+    )
+    # times their number, one replicate after the other
 
     @property
     def centre(self) -> Array:
@@ -114,7 +116,7 @@ class Predictive:
         model, draws, error_var, bias = (
             a[:, columns] for a in (self.model, self.draws, self.error_var, bias)
         )
-        return Predictive(coord, model, draws, error_var, self.failed, bias, self.kept, self.replicates)
+        return Predictive(coord, model, draws, error_var, self.failed, bias, self.kept)
 
 
 def predict(
@@ -196,7 +198,7 @@ def _predictive(
     coord = experiments[0].observations[0].coord if len(experiments) == 1 else None
     mean, draws, error_var, bias = (np.hstack(parts) for parts in (told, errors, variances, biases))
     failed = int((~kept).sum())
-    return Predictive(coord, mean, draws, error_var, failed, bias, np.flatnonzero(kept), replicates)
+    return Predictive(coord, mean, draws, error_var, failed, bias, np.flatnonzero(kept))
 
 
 def mix(predictives: Sequence[Predictive], weights: Sequence[float], rng: Generator) -> Predictive:

@@ -7,13 +7,15 @@ models drawn in proportion p(k) to their probabilities,
                 parameters                model                  seed
 
 Plugging sample variances in would blame each level for the noise of those below it: the mean of R replicates still
-varies by a share 1/R of the seed's variance from draw to draw, the mean of n draws by 1/n of theirs from model to
-model. Both are subtracted, which makes all three estimates unbiased and lets a small one come out negative; it is left
-so, since cutting it off would bias the others' shares. With one replicate of a stochastic simulator nothing tells the
-seed from the parameters: the seed's part is unknown (NaN), and what is called parameters holds both.
+varies by a share 1/R of the seed's variance from draw to draw, the mean of draws that are worth w independent ones by
+1/w of theirs from model to model. Both are subtracted, which makes all three estimates unbiased and lets a small one
+come out negative; it is left so, since cutting it off would bias the others' shares. With one replicate of a stochastic
+simulator nothing tells the seed from the parameters: the seed's part is unknown (NaN), and what is called parameters
+holds both.
 
-Standard errors are those of a bootstrap over the draws of each model. The draws are in turn rows of a sample that is
-worth so many independent ones, which widens the errors by the factor sqrt(1 + n / worth).
+Draws of a sample that repeats itself are worth fewer than they are: n of them vary by n/(n - 1) (1 - 1/w) of the
+variance they are drawn from, and their mean by 1/w of it. Standard errors are those of a bootstrap over the draws of
+each model, widened by sqrt(n/w).
 """
 
 from __future__ import annotations
@@ -26,7 +28,6 @@ from numpy.typing import NDArray
 
 from tamis.types import Array, Generator
 
-PARTS = ("parameters", "choice of model", "run-to-run noise")
 _RESAMPLES = 300  # of the bootstrap: its standard errors are known to 4 %
 _FEWEST = 2  # draws of a model, for a variance
 
@@ -52,33 +53,33 @@ def variance_split(
     *,
     stochastic: bool,
     rng: Generator,
-    worth: float = math.inf,
+    worth: Array | None = None,
 ) -> Split:
     """Split the variance of answers (replicates, draws, m), each draw of the model of that number.
 
-    Models with fewer than two draws are left out. ``worth`` is how many independent draws the rows are worth that these
-    were drawn from.
+    Models with fewer than two draws are left out. ``worth`` (models,) is how many independent draws those of each model
+    are worth; as many as there are by default.
     """
     known = [k for k in np.unique(model) if (model == k).sum() >= _FEWEST]
     if not known:
         nothing = np.full((3, y.shape[2]), np.nan)
         return Split(nothing, nothing, nothing)
     counts = np.array([(model == k).sum() for k in known], dtype=float)
+    values = counts if worth is None else np.clip(worth[known], _FEWEST, counts)
     replicates = len(y)
     found, resampled = [], []
-    for k in known:
+    for k, value in zip(known, values, strict=True):
         mine = y[:, model == k]
         n = mine.shape[1]
         mean = mine.mean(axis=0)
         within = mine.var(axis=0, ddof=1) if replicates > 1 else np.zeros_like(mean)
-        found.append(_levels(np.ones((1, n)), mean, within))
-        resampled.append(
-            _levels(rng.multinomial(n, np.full(n, 1 / n), size=_RESAMPLES).astype(float), mean, within)
-        )
-    estimate = _parts(found, counts, replicates)[:, 0]
-    again = _parts(resampled, counts, replicates)
-    wider = math.sqrt(1 + counts.sum() / worth)
-    error, share_error = again.std(axis=1) * wider, _spread(again) * wider
+        once = _levels(np.ones((1, n)), mean, within)
+        again = _levels(rng.multinomial(n, np.full(n, 1 / n), size=_RESAMPLES).astype(float), mean, within)
+        found.append(once)
+        resampled.append(once + math.sqrt(n / value) * (again - once))
+    estimate = _parts(np.stack(found), counts, values, replicates)[:, 0]
+    parts = _parts(np.stack(resampled), counts, values, replicates)
+    error, share_error = parts.std(axis=1), _spread(parts)
     if stochastic and replicates == 1:
         estimate[2] = error[2] = share_error[2] = np.nan
     return Split(estimate, error, share_error)
@@ -89,22 +90,23 @@ def _spread(again: Array) -> Array:
     return np.asarray((again / np.where(whole > 0, whole, np.nan)).std(axis=1))
 
 
-def _levels(weight: Array, mean: Array, within: Array) -> tuple[Array, Array, Array]:
-    """Return mean, variance between draws and mean variance within them, (b, m) each, for b weightings of n draws."""
+def _levels(weight: Array, mean: Array, within: Array) -> Array:
+    """Return mean, variance between draws and mean variance within them, (3, b, m), for b weightings of n draws."""
     n = weight.sum(axis=1, keepdims=True)
     centre = mean.mean(axis=0)  # about which squares lose no digits
     away = mean - centre
     first = weight @ away / n
     between = (weight @ away**2 - n * first**2) / (n - 1)
-    return centre + first, between, weight @ within / n
+    return np.stack([centre + first, between, weight @ within / n])
 
 
-def _parts(levels: list[tuple[Array, Array, Array]], counts: Array, replicates: int) -> Array:
-    """Return the three parts, (3, b, m)."""
-    p = (counts / counts.sum())[:, None, None]
-    mean, between, within = (np.stack(each) for each in zip(*levels, strict=True))  # (models, b, m)
-    seed = (p * within).sum(axis=0)
-    parameters = (p * (between - within / replicates)).sum(axis=0)
+def _parts(levels: Array, counts: Array, worth: Array, replicates: int) -> Array:
+    """Return the three parts, (3, b, m), from levels (models, 3, b, m)."""
+    mean, between, within = np.moveaxis(levels, 1, 0)
+    n, w = counts[:, None, None], worth[:, None, None]
+    p = n / n.sum()
+    single = (between - within / replicates) * (n - 1) / (n * (1 - 1 / w))  # of one draw, without its seeds
     apart = (p * (mean - (p * mean).sum(axis=0)) ** 2).sum(axis=0)
-    model = apart - (p * (1 - p) * between / counts[:, None, None]).sum(axis=0)
-    return np.stack([parameters, model, seed])
+    of_means = single / w + within / (replicates * n)
+    model = apart - (p * (1 - p) * of_means).sum(axis=0)
+    return np.stack([(p * single).sum(axis=0), model, (p * within).sum(axis=0)])

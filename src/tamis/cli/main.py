@@ -156,6 +156,9 @@ def _parser() -> argparse.ArgumentParser:
         help="run it once with these inputs, the others at their defaults",
     )
     sub.add_argument(
+        "--run", action="store_true", help="run it once, also with no input given: all at defaults"
+    )
+    sub.add_argument(
         "--storyboard",
         type=Path,
         metavar="FILE",

@@ -12,11 +12,12 @@ import numpy as np
 
 from tamis.cli import DONE
 from tamis.cli.terminal import say, table
+from tamis.errors import StudyError
 from tamis.files import replacing
 from tamis.observables import MEASURES
 from tamis.signals import MEASURES as TAKEN
 from tamis.signals import arias_times, response_spectrum
-from tamis.sim.common.records import Record, read_record
+from tamis.sim.common.records import Record, read_record, times_of
 from tamis.sim.motions import drive
 from tamis.sim.motions.identify import NAMES, Fitted, fit
 from tamis.sim.motions.simulators import filtered_noise
@@ -36,7 +37,13 @@ def describe(arguments: argparse.Namespace) -> int:
         from tamis.report.style import check_figure_path
 
         check_figure_path(arguments.figure, "figure")
-    records = [_record(path, arguments) for path in arguments.files]
+    timed = [_timed(path, arguments) for path in arguments.files]
+    if arguments.dt is not None and all(timed):
+        raise StudyError("--dt: every file gives its own times; remove it")
+    records = [
+        _record(path, arguments, None if own else arguments.dt)
+        for path, own in zip(arguments.files, timed, strict=True)
+    ]
     units = [MEASURES[how] for how in _SHOWN]
     rows = [
         (
@@ -63,8 +70,15 @@ def describe(arguments: argparse.Namespace) -> int:
     return DONE
 
 
-def _record(path: Path, arguments: argparse.Namespace) -> Record:
-    given = {"column": arguments.column, "time": arguments.time, "dt": arguments.dt, "unit": arguments.unit}
+def _timed(path: Path, arguments: argparse.Namespace) -> bool:
+    """Return whether a file says when its samples were taken, so that --dt is for others."""
+    return path.suffix.lower() == ".at2" or (
+        arguments.dt is not None and times_of(path, arguments.time) is not None
+    )
+
+
+def _record(path: Path, arguments: argparse.Namespace, dt: float | None) -> Record:
+    given = {"column": arguments.column, "time": arguments.time, "dt": dt, "unit": arguments.unit}
     record = read_record(path) if path.suffix.lower() == ".at2" else read_record(path, **given)
     return record if arguments.step is None else record.at_step(arguments.step)
 

@@ -27,6 +27,7 @@ from tamis.quantities import duration, size
 from tamis.results.manifest import read_manifest
 from tamis.runs.keys import read_keys, run_key
 from tamis.runs.provenance import built_in, changes, code_warning, outdated
+from tamis.runs.segments import SMALL, padded
 from tamis.runs.store import Run, RunStore, failure_groups, paths
 from tamis.simulation import explained
 from tamis.study.events import under_way
@@ -209,7 +210,7 @@ def _one_point(study: Study) -> tuple[float, int, int]:
 def _stored(outputs: Outputs) -> int:
     """Return the bytes that a run takes on a disk."""
     whole = _RECORD + sum(np.asarray(array).nbytes for array in outputs.values())
-    return -(-whole // _BLOCK) * _BLOCK
+    return padded(whole) if whole <= SMALL else -(-whole // _BLOCK) * _BLOCK
 
 
 def _check_observed(experiment: Experiment, outputs: Outputs) -> None:

@@ -22,11 +22,11 @@ from tamis.simulation import complete, explained, find
 def describe(arguments: argparse.Namespace) -> int:
     """List, describe or run simulators."""
     if ((arguments.field or arguments.through) and not arguments.storyboard) or (
-        (arguments.storyboard or arguments.record) and not arguments.name
+        (arguments.storyboard or arguments.record or arguments.run) and not arguments.name
     ):
         raise StudyError(
             "expected tamis sim NAME [key=value...] --storyboard FILE [--field FIELD] [--through GROUPS], "
-            "or --record FILE"
+            "--record FILE or --run"
         )
     if arguments.name is None:
         table(("simulator", "what it is"), list(builtins().items()))
@@ -47,8 +47,9 @@ def describe(arguments: argparse.Namespace) -> int:
         frames, span = write_storyboard(simulator, inputs, path, field=arguments.field, through=through)
         say(f"{path}: {frames} frames over {span:.4g} s")
         return DONE
-    if not arguments.inputs:
+    if not (arguments.inputs or arguments.run):
         print_simulator(simulator)
+        say(f"\n`tamis sim {arguments.name} --run` runs it once like this; key=value gives inputs.")
         return DONE
     return _run_once(simulator, _values(arguments.inputs))
 

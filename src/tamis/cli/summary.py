@@ -205,18 +205,9 @@ def print_outputs(simulator: Simulator, outputs: Outputs) -> None:
 def tell_of_compiling(simulator: Simulator) -> None:
     """Say on the error stream why the first run with a family of kernels takes its time."""
     from tamis.families import folder_of
-    from tamis.interfaces import case_of, whole_of
+    from tamis.interfaces import whole_of
 
-    whole = whole_of(simulator)
-    family = folder_of(whole.address)
-    if family is None:
-        return
-    from tamis.jit import is_cold
+    if folder_of(whole_of(simulator).address) is not None:
+        from tamis.jit import watch
 
-    engine = Path(sys.modules[case_of(whole).__module__].__file__ or "").parent if case_of(whole) else family
-    if is_cold(engine):
-        print(
-            f"compiling {family.name}, once on this machine: a minute or two at most",
-            file=sys.stderr,
-            flush=True,
-        )
+        watch(lambda what: print(what, file=sys.stderr, flush=True))

@@ -103,6 +103,7 @@ def remarks(propagations: Sequence[Propagation]) -> str:
         )
         said.append(f"{which} from the surrogate, not from the simulator.")
     said.append(f"At most {failed} draws of a number failed." if failed else "No draw failed.")
+    said.append("The draws are others than those of the predictions; the two differ by chance.")
     return " ".join(said)
 
 

@@ -72,24 +72,30 @@ _STATUS = ("done", "failed", "crashed", "timeout", "memory")
 def _status_grid(design: DesignRuns, sampled: Sequence[Run]) -> Grid:
     columns = ("test", "runs", *_STATUS, "time in all")
     rows: list[tuple[Any, ...]] = []
-    of_sampler = [("sampler", sampled)] if sampled else []
-    for name, made in [*zip(design.experiments, design.runs, strict=True), *of_sampler]:
+    for name, made in _groups(design, sampled):
         found = Counter(str(run.status) for run in made)
         time = float(np.nansum([run.seconds for run in made]))
         rows.append((name, len(made), *(found[status] for status in _STATUS), time))
-    sums = (f"all {len(rows)} tests", *(sum(column) for column in list(zip(*rows, strict=True))[1:]))
+    every = f"all {len(design.experiments)} tests" + (
+        " and more" if len(rows) > len(design.experiments) else ""
+    )
+    sums = (every, *(sum(column) for column in list(zip(*rows, strict=True))[1:]))
     listed = rows if len(rows) <= _LISTED else [sums, *[row for row in rows if row[1] > row[2]][:_LISTED]]
     shown = [(name, *map(count, counts), number(time, duration(time))) for name, *counts, time in listed]
     caption = "" if len(rows) <= _LISTED else "Tests with runs that did not end well; the file lists all."
     return grid(columns, shown, name="run-counts", numbers=Table(columns, tuple(rows)), caption=caption)
 
 
+def _groups(design: DesignRuns, sampled: Sequence[Run]) -> list[tuple[str, Sequence[Run]]]:
+    """Return all runs by what they were made for: each test, each cheaper simulator, the sampler."""
+    below = [(f"cheaper: {name}", made) for name, made in design.cheaper]
+    of_sampler = [("sampler", sampled)] if sampled else []
+    return [*zip(design.experiments, design.runs, strict=True), *below, *of_sampler]
+
+
 def _failures(design: DesignRuns, sampled: Sequence[Run]) -> list[Block]:
-    where = {run.key: "sampler" for run in sampled}
-    where |= {
-        run.key: name for name, made in zip(design.experiments, design.runs, strict=True) for run in made
-    }
-    groups = failure_groups([*(run for made in design.runs for run in made), *sampled])
+    where = {run.key: name for name, made in reversed(_groups(design, sampled)) for run in made}
+    groups = failure_groups([run for _, made in _groups(design, sampled) for run in made])
     if not groups:
         return [Text("Every run ended well.")]
     rows = []

@@ -69,7 +69,16 @@ def source_blocks(sources: Sequence[Source], used: Sequence[str]) -> list[Block]
 
 def source_grid(sources: Sequence[Source]) -> Grid:
     """Return the table of studies: weight, evidence, draws."""
-    columns = ("study", "file", "weight", "log evidence", "draws", "posterior worth", "hash of its posterior")
+    columns = (
+        "study",
+        "file",
+        "weight",
+        "log evidence",
+        "draws",
+        "worth",
+        "posterior worth",
+        "hash of its posterior",
+    )
     shown = [
         (
             s.name,
@@ -77,16 +86,18 @@ def source_grid(sources: Sequence[Source]) -> Grid:
             number(s.weight, percent(s.weight)),
             Cell(with_error(*s.log_evidence), s.log_evidence[0]),
             count(len(s.x)),
+            count(round(s.worth)),
             count(round(s.effective)),
             s.content[:12],
         )
         for s in sources
     ]
     rows = tuple(
-        (s.name, s.file, s.weight, *s.log_evidence, len(s.x), s.effective, s.content) for s in sources
+        (s.name, s.file, s.weight, *s.log_evidence, len(s.x), s.worth, s.effective, s.content)
+        for s in sources
     )
     numbers = Table((*columns[:4], "its error", *columns[4:]), rows)
-    caption = "Draws are shared out by weight. Posterior worth: independent draws in the sample they were taken from."
+    caption = "Draws are shared out by weight. Worth: as many independent draws, of these and of the whole posterior."
     return grid(columns, shown, name="sources", numbers=numbers, caption=caption)
 
 

@@ -126,7 +126,7 @@ def _gathered(
     root = folders[0].parent.parent / "runs"
     if root.is_dir():
         with RunStore(root) as store:
-            design = _design_runs(folder, record, store, "surrogate" in fresh) if "runs" in fresh else None
+            design = _design_runs(folder, record, store, fresh) if "runs" in fresh else None
             by_sampler, by_others = (tuple(store.get_many(keys).values()) for keys in (drawn, others))
     elif "runs" in fresh or drawn or others:
         warned = [
@@ -199,11 +199,12 @@ def doubted(
     return tuple(answer)
 
 
-def _design_runs(folder: Path, record: StudyRecord, store: RunStore, enriched: bool) -> DesignRuns:
+def _design_runs(folder: Path, record: StudyRecord, store: RunStore, fresh: Collection[str]) -> DesignRuns:
     arrays = load_arrays(folder / "design.npz")
     keys = load_arrays(folder / "runs.npz")["keys"]
     x = np.repeat(arrays["x"], record.replicates, axis=0)
-    if enriched:
+    found: dict[str, Any] = {}
+    if "surrogate" in fresh:
         found = load_arrays(folder / "surrogate.npz")
         u = found["runs.u" if record.surrogate.target == "loglike" else "u"]
         keys = np.hstack([keys, found["added"]])
@@ -211,7 +212,12 @@ def _design_runs(folder: Path, record: StudyRecord, store: RunStore, enriched: b
         x = np.repeat(record.model_space.from_unit(u), each, axis=0)
     runs = tuple(tuple(stored(store, row)) for row in keys)
     tests = tuple(name for series in record.designed for name in series.experiments)
-    return DesignRuns(tuple(map(str, arrays["names"])), x, tests, runs)
+    below: dict[str, Any] = load_arrays(folder / "cheap.npz") if "cheap" in fresh else {"names": ()}
+    cheaper = []
+    for k, name in enumerate(map(str, below["names"])):
+        every = [*below[f"{k}.keys"].ravel(), *np.ravel(found.get(f"added.{k}", ()))]
+        cheaper.append((name, tuple(store.get_many(map(str, every)).values())))
+    return DesignRuns(tuple(map(str, arrays["names"])), x, tests, runs, tuple(cheaper))
 
 
 def artifact_keys(folders: Iterable[Path], artifact: str, name: str) -> list[str]:

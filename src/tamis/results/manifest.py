@@ -21,14 +21,18 @@ _FILE = "manifest.json"
 def read_manifest(folder: Path) -> dict[str, Any]:
     """Read what the last run left, empty if there is none or if it is not as it was written."""
     try:
-        found = json.loads((folder / _FILE).read_text(encoding="utf-8"))
+        text = (folder / _FILE).read_text(encoding="utf-8")
+        found = json.loads(text)
         if not isinstance(found, dict):
             return {}
+        sound = _written(found) == text  # 1e-05 and 1E-05 are one number and one bit apart
         given, stages = found.pop("checksum", None), found.get("stages", {})
         if not (isinstance(stages, dict) and all(isinstance(entry, dict) for entry in stages.values())):
             return {}
         old = given is None and not any("content" in entry for entry in stages.values())
-        return found if old or given == _checksum(found) else {}  # old: from before there were sums
+        return (
+            found if old or (sound and given == _checksum(found)) else {}
+        )  # old: from before there were sums
     except (OSError, ValueError, RecursionError):
         return {}
 
@@ -38,7 +42,11 @@ def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
     from tamis.files import replacing  # which brings NumPy along
 
     with replacing(folder / _FILE) as stream:
-        stream.write(json.dumps({**manifest, "checksum": _checksum(manifest)}, indent=1).encode())
+        stream.write(_written({**manifest, "checksum": _checksum(manifest)}).encode())
+
+
+def _written(manifest: Mapping[str, Any]) -> str:
+    return json.dumps(manifest, indent=1)
 
 
 def _checksum(manifest: Mapping[str, Any]) -> str:

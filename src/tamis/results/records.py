@@ -198,6 +198,7 @@ class Source:
     worries: tuple[tuple[str, bool, bool], ...]  # serious ones of its own: text, serious, unsound
     content: str  # hash of the bytes of its posterior
     effective: float  # independent draws that its posterior is worth
+    worth: float  # and those that were drawn from it
     x: Array  # (n, d) draws; none where its weight is too small for two
     log_likelihood: Array  # (n,)
     log_prior: Array  # (n,)
@@ -268,6 +269,9 @@ class DesignRuns:
     x: Array  # (n, d)
     experiments: tuple[str, ...]
     runs: tuple[tuple[Run, ...], ...]  # [experiment][point]
+    cheaper: tuple[
+        tuple[str, tuple[Run, ...]], ...
+    ] = ()  # name and runs of each cheaper simulator, cheapest first
 
 
 def _of(stage: str, kind: type[Any]) -> Any:

@@ -274,7 +274,7 @@ class _Table:
                 return int(text)
             except ValueError:
                 return number(name, text, finite=False)
-        return str((self.base / text).resolve()) if port.kind == "file" else text
+        return str((self.base / text).resolve()) if port.kind == "file" and text else text
 
     def _inside(self, name: str) -> Path:
         folder = self.path.parent.resolve()

@@ -71,7 +71,7 @@ def spelled(simulator: Simulator, full: Inputs) -> list[list[str]]:
 
 def _spelled(value: Value, kind: str) -> str:
     if kind == "file":
-        return f"file {_content(os.path.abspath(str(value)))}"
+        return f"file {_content(os.path.abspath(str(value)))}" if value else "file"
     return f"float {value.hex()}" if isinstance(value, float) else f"{type(value).__name__} {value}"
 
 
@@ -82,7 +82,7 @@ def _content(path: str) -> str:
     return _remembered(path, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=8192)
 def _remembered(path: str, *state: int) -> str:
     return _hashed(path)
 

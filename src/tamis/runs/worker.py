@@ -67,7 +67,10 @@ class Job:
 def given(simulator: Simulator, full: Inputs) -> Inputs:
     """Return complete inputs for a job: files as absolute paths."""
     files = {name for name, port in simulator.inputs.items() if port.kind == "file"}
-    return {name: os.path.abspath(str(value)) if name in files else value for name, value in full.items()}
+    return {
+        name: os.path.abspath(str(value)) if name in files and value else value
+        for name, value in full.items()
+    }
 
 
 def run_job(

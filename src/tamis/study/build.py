@@ -5,7 +5,7 @@ Names resolved, files read, roles of parameters deduced.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -71,7 +71,8 @@ def build(raw: Raw) -> Study:
         check_chain(fail, file, file.parameters)
         studies = [build(source) for source in sources(raw)]
         laws, carried, origins = adopted(fail, raw, file, simulator, studies)
-        space, fixed = _space(fail, file, laws, simulator, bounded=False), {**carried, **fixed}
+        held = {name for name in laws if all(name in origin.held for origin in origins)}
+        space, fixed = _space(fail, file, laws, simulator, held=held), {**carried, **fixed}
     else:
         laws = file.parameters
         space = _space(fail, file, laws, simulator)
@@ -337,9 +338,12 @@ def _space(
     laws: Mapping[str, ParameterTable],
     simulator: Simulator,
     *,
-    bounded: bool = True,
+    held: Collection[str] | None = None,
 ) -> Space:
-    """Return the unknowns; where ``bounded``, their laws have to stay within what the simulator takes."""
+    """Return the unknowns; their laws have to stay within what the simulator takes.
+
+    With draws of other studies' posteriors the laws are only told; ``held`` is what those studies held fixed.
+    """
     parameters = tuple(_parameter(fail, name, table) for name, table in laws.items())
     for parameter in parameters:
         port = simulator.inputs.get(parameter.name)
@@ -351,13 +355,17 @@ def _space(
                 where,
                 f"input {port.name} of {simulator.name} is a {port.kind}, not a number; it cannot be sampled",
             )
-        if isinstance(port.default, int):
-            message = f"input {port.name} of {simulator.name} is a whole number because its default is {port.default}"
-            raise fail(where, f"{message}; a continuous prior needs a default of {port.default}.0")
+        if isinstance(port.default, int) and parameter.name not in (held or ()):
+            message = f"input {port.name} of {simulator.name} takes whole numbers, as its default {port.default} is one"
+            if held is None:
+                message += ", and a continuous prior gives others: set it in [model.inputs]; or,"
+            else:
+                message += ", and posterior draws are others;"
+            raise fail(where, f"{message} if it may be any number, write {port.default}.0 in the simulator")
         if parameter.unit and port.unit and parameter.unit != port.unit:
             message = f'unit "{parameter.unit}", but {simulator.name} takes "{port.unit}"; convert the prior'
             raise fail(f"{where}.unit", message)
-        if port.bounds and bounded:
+        if port.bounds and held is None:
             low, high = (float(v) for v in parameter.prior.ppf(np.array([0.0, 1.0])))
             if low < port.bounds[0] - 1e-12 * abs(low) or high > port.bounds[1] + 1e-12 * abs(high):
                 message = f"the prior reaches from {low:g} to {high:g}, outside the {list(port.bounds)}"

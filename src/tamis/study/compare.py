@@ -53,7 +53,7 @@ def compare_studies(
                 f'{study.path.name}: [inference] method = "{method}" gives no evidence; use "tmcmc" to compare models'
             )
     studies = [completed(study, executor=executor, progress=progress) for study in studies]
-    same_measurements(studies)
+    same_measurements(studies, stems)
     results = [
         run(study, executor=executor, progress=_named(stem, progress))
         for stem, study in zip(stems, studies, strict=True)

@@ -140,10 +140,10 @@ class Study:
         table = self.tables.parameters
         return table if isinstance(table, FromTable) else None
 
-    @property
-    def stochastic(self) -> bool:
-        """Whether its simulator draws random numbers that the study leaves open."""
-        return "seed" in self.simulator.inputs and "seed" not in self.fixed
+    def stochastic(self, experiments: Iterable[Experiment]) -> bool:
+        """Return whether the simulator draws random numbers in any of these, whose seed nothing gives."""
+        reads = self.model_space.names
+        return any(draws_seed(self.simulator.inputs, self.fixed, e.conditions, reads) for e in experiments)
 
     def query(self, experiment: Experiment, *, vary: bool = False, replicate: int = 0) -> Query:
         """Return what one experiment asks of the simulator.

@@ -15,13 +15,14 @@ import numpy as np
 from tamis.errors import StudyError, TamisError, nearest
 from tamis.experiment import imposed
 from tamis.inference.error_model import identify
-from tamis.noise import Correlated, Covariance, Gaussian, Known, Noise, Relative, Sum
+from tamis.noise import Correlated, Covariance, Gaussian, Known, LowRank, Noise, Relative, Sum
 from tamis.observables import Observable
 from tamis.sheets import Sheet, read_csv, read_matrix
 from tamis.simulation import Simulator
 from tamis.space import Space
 from tamis.study.reader import Raw
 from tamis.study.schema import NoiseTable
+from tamis.study.stretches import Stretches, reference_table
 from tamis.types import Array, Inputs
 
 Fault = Callable[[str, str], StudyError]
@@ -74,6 +75,7 @@ class Observed:
     coord: Array | None
     conditions: Inputs
     replicates: int = 1
+    reader: Stretches | None = None  # of tables of tests that name files
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,7 @@ class Noises:
     space: Space
     fixed: Inputs
     places: Places
+    shared: dict[str, LowRank] = field(default_factory=dict)  # errors that all rows of a table have
 
     def build(
         self,
@@ -173,6 +176,10 @@ class Noises:
         """Identify the error from reference tests: columns of errors, or of measurements at known parameters."""
         if table.reference is None:
             raise StudyError("lowrank noise needs reference, a CSV file with one column a reference test")
+        if table_of := reference_table(self.raw.base / table.reference, observed.reader):
+            if where not in self.shared:
+                self.shared[where] = self._stretches(where, table, table_of, observed)
+            return self.shared[where]
         sheet = read_csv(self.raw.base / table.reference)
         unit = observed.observable.unit
         for name in self._realisations(sheet, observed):
@@ -192,10 +199,41 @@ class Noises:
             )
         if table.nominal is not None:
             errors = errors - self._nominal(where, table.nominal, observed)
+        return self._found(table, errors, observed)
+
+    def _found(self, table: NoiseTable, errors: Array, observed: Observed) -> LowRank:
+        """Identify the error of which realisations are given."""
+        assert table.reference is not None
         residual = True if table.residual is None else table.residual
         alone = self.raw.table("inference").get("split", "none") != "none"
         tests = observed.replicates if alone else max(observed.replicates, self._judged(table.reference))
         return identify(errors, components=table.components or 1, residual=residual, tests=tests)
+
+    def _stretches(self, where: str, table: NoiseTable, sheet: Sheet, observed: Observed) -> LowRank:
+        """Identify the error from reference tests with their own files, each less its own nominal run (B.3)."""
+        assert observed.reader is not None
+        if table.nominal is None:
+            raise StudyError(
+                f"{table.reference} names the files of reference tests; say at which parameters they were measured: "
+                "nominal = { ... }"
+            )
+        if len(sheet) < _FEWEST:
+            raise StudyError(
+                f"{table.reference} has {len(sheet)} reference tests; at least {_FEWEST} are needed"
+            )
+        self._check_nominal(table.nominal)
+        errors, known = np.empty((len(sheet), observed.size)), True
+        for row in range(len(sheet)):
+            inputs = imposed(self.fixed, observed.reader.imposed(sheet, row), table.nominal)
+            errors[row] = observed.reader.measured(sheet, row)
+            name = f"{where} of {table.reference}, row {row + 1}"
+            what = f"the run of {table.reference}, row {row + 1}, at the nominal parameters"
+            model = self.places.numbers(Place(name, where, what, inputs, observed.observable, observed.size))
+            known = known and model is not None
+            errors[row] -= 0.0 if model is None else model
+        if not known:  # nothing to identify yet, and the runs that are waited for may take hours
+            return LowRank(np.zeros(observed.size), np.zeros((1, observed.size)), 1.0)
+        return self._found(table, errors, observed)
 
     def _judged(self, reference: str) -> int:
         """Return how many tests, replicates included, are calibrated with the error of these reference tests."""
@@ -205,7 +243,8 @@ class Noises:
                 noise = observe.get("noise", {})
                 named = [part.get("reference") for part in (noise if isinstance(noise, list) else [noise])]
                 if reference in named:
-                    total += len(observe["y"]) if isinstance(observe.get("y"), list) else 1
+                    rows = len(read_csv(self.raw.base / str(test["table"]))) if "table" in test else 1
+                    total += rows * (len(observe["y"]) if isinstance(observe.get("y"), list) else 1)
         return total
 
     def _realisations(self, sheet: Sheet, observed: Observed) -> list[str]:
@@ -223,14 +262,17 @@ class Noises:
 
     def _nominal(self, where: str, values: Inputs, observed: Observed) -> Array:
         """Return what the model gives at the known parameters of the reference tests; zeros until it is known."""
+        self._check_nominal(values)
+        inputs = imposed(self.fixed, observed.conditions, values)
+        what = "the run at the nominal parameters"
+        place = Place(f"{where} of {observed.place}", where, what, inputs, observed.observable, observed.size)
+        found = self.places.numbers(place)
+        return np.zeros(observed.size) if found is None else found
+
+    def _check_nominal(self, values: Inputs) -> None:
         for name in values:
             if name not in self.simulator.inputs:
                 known = self.simulator.inputs
                 raise StudyError(
                     f'nominal: simulator {self.simulator.name} has no input "{name}"{nearest(name, known)}'
                 )
-        inputs = imposed(self.fixed, observed.conditions, values)
-        what = "the run at the nominal parameters"
-        place = Place(f"{where} of {observed.place}", where, what, inputs, observed.observable, observed.size)
-        found = self.places.numbers(place)
-        return np.zeros(observed.size) if found is None else found

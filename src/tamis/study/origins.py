@@ -40,6 +40,14 @@ def check_chain(fail: Fault, file: StudyFile, table: FromTable) -> None:
     if file.surrogate.method == "pce":
         message = "polynomial chaos needs independent inputs of known laws; posterior draws are neither"
         raise fail("surrogate.method", f'{message}: run the simulator itself (method = "none")')
+    emulates = [(f"experiment[{i}]", test.emulate) for i, test in enumerate(file.experiment)]
+    emulates += [(f"predict[{i}]", ahead.emulate) for i, ahead in enumerate(file.predict)]
+    for where, asked in emulates:
+        if asked:
+            message = (
+                "there is no surrogate: it would need a prior to lay its design over, and posterior draws"
+            )
+            raise fail(f"{where}.emulate", f"{message} are none; remove it, and the simulator itself answers")
     nothing = {
         "surrogate": "there is no prior over which a design for a surrogate could be laid",
         "design": "there is no prior to lay a design over: [parameters] draws says how many points are run",
@@ -83,7 +91,8 @@ def adopted(
     The laws are the priors of the first study that has them: nothing is drawn from them, they are told.
     """
     noisy = set(noise_parameters(raw, {name for study in studies for name in study.space.names}))
-    names = _names(studies)
+    assert isinstance(file.parameters, FromTable)
+    names = _names(raw, studies, file.parameters.studies)
     laws: dict[str, ParameterTable] = {}
     for name, study in zip(names, studies, strict=True):
         for parameter in study.space.parameters:
@@ -106,12 +115,16 @@ def adopted(
     return laws, carried, origins
 
 
-def _names(studies: Sequence[Study]) -> list[str]:
-    """Name studies by their files, or by folder and file where files are called alike."""
+def _names(raw: Raw, studies: Sequence[Study], given: Sequence[str]) -> list[str]:
+    """Name studies by their files; by folder and file, or as they are given, where files are called alike.
+
+    Alike with each other, or with the study that draws from them.
+    """
     stems = [study.path.stem for study in studies]
-    if len(set(stems)) == len(stems):
+    if len({raw.path.stem, *stems}) > len(stems):
         return stems
-    return [f"{study.path.parent.name}/{study.path.stem}" for study in studies]
+    longer = [f"{study.path.parent.name}/{study.path.stem}" for study in studies]
+    return longer if len(set(longer)) == len(longer) else list(given)
 
 
 def _same_unit(
@@ -204,8 +217,7 @@ def _held(fail: Fault, name: str, study: Study, parameter: str, simulator: Simul
 def joint_draws(study: Study, sources: Sequence[Source]) -> Posterior:
     """Return the draws from all sources as one sample of this study's unknowns, with the source of each.
 
-    The draws of a source are worth ``effective`` independent ones of its posterior, and as many as there are; errors of
-    sources are independent, and each counts with the square of its share.
+    Errors of sources are independent, and each counts with the square of its share.
     """
     parts, n = [], sum(len(source.x) for source in sources)
     spread = 0.0
@@ -218,11 +230,14 @@ def joint_draws(study: Study, sources: Sequence[Source]) -> Posterior:
         ]
         parts.append(np.column_stack(columns))
         if len(source.x):
-            spread += (len(source.x) / n) ** 2 * (1 / len(source.x) + 1 / source.effective)
+            spread += (len(source.x) / n) ** 2 / source.worth
     which = np.repeat(np.arange(len(sources)), [len(part) for part in parts])
     logs = [np.concatenate([getattr(s, key) for s in sources]) for key in ("log_likelihood", "log_prior")]
-    worth = np.full(study.space.dim, 1 / spread)
-    found = {"ess": worth, "source": which}
+    found = {
+        "ess": np.full(study.space.dim, 1 / spread),
+        "source": which,
+        "worth": np.array([source.worth for source in sources]),
+    }
     return Posterior(study.space, np.concatenate(parts)[None], logs[0][None], logs[1][None], None, found)
 
 

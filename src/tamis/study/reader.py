@@ -114,7 +114,10 @@ def sources(raw: Raw) -> tuple[Raw, ...]:
     found: list[Raw] = []
     for i, name in enumerate(names):
         where = f"{raw.path.name}: parameters.from[{i}]: {name}"
-        source = read(raw.base / str(name))
+        try:
+            source = read(raw.base / str(name))
+        except StudyError as error:
+            raise StudyError(f"{raw.path.name}: parameters.from[{i}]: {error}") from error
         if source.path.resolve() == raw.path.resolve():
             raise StudyError(f"{where} is this study itself; name the study whose posterior it draws from")
         if any(other.path.resolve() == source.path.resolve() for other in found):
@@ -286,8 +289,19 @@ def named_files(raw: Raw, value: Any) -> dict[str, str]:
             cells = {cell.strip() for cell in re.split(r"[,;\t\n]", content.decode(errors="replace"))}
             for cell in cells:
                 if cell and not _NUMBER.fullmatch(cell) and _is_file(raw.base / cell):
-                    found[cell] = hashlib.sha256((raw.base / cell).read_bytes()).hexdigest()
+                    found[cell] = _content(raw.base / cell)
     return found
+
+
+def _content(path: Path) -> str:
+    """Hash a file, once for all stages that ask: a table may name hundreds."""
+    state = path.stat()
+    return _hashed(path, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
+
+
+@lru_cache(maxsize=8192)
+def _hashed(path: Path, *state: int) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _is_file(path: Path) -> bool:

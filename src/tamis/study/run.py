@@ -31,7 +31,7 @@ from tamis.study.context import Context
 from tamis.study.definition import Study
 from tamis.study.events import noted
 from tamis.study.parts import is_split, parts
-from tamis.study.reader import hash_of
+from tamis.study.reader import Raw, hash_of
 from tamis.study.record import record
 from tamis.study.remedy import check_good_enough, remedy
 from tamis.study.stages.report import write_report
@@ -99,19 +99,26 @@ def run(
 def _after_sources(study: Study, executor: Executors, progress: Progress, force: bool) -> Study:
     """Bring the posteriors up to date that a study draws from, each in its own folder, and return the study.
 
-    A source that was built before its numerical experiments had been run is built again.
+    Those that are up to date are only read, whatever else goes on in their folders. A source that was built before its
+    numerical experiments had been run is built again.
     """
     if not study.origins:
         return study
     for origin in study.origins:
-        run(
-            origin.study,
-            "posterior",
-            executor=executor,
-            progress=_of_source(progress, origin.name),
-            force=force,
-        )
+        if _sampled(origin.study.raw):
+            continue
+        news = _of_source(progress, origin.name)
+        try:
+            run(origin.study, "posterior", executor=executor, progress=news, force=force)
+        except TamisError as error:
+            error.args = (f"{study.path.name}: parameters.from: {origin.name}: {error}",)
+            raise
     return build(study.raw)
+
+
+def _sampled(raw: Raw) -> bool:
+    """Return whether a study has a posterior that is up to date, and the surrogate it stands on, if any."""
+    return all(good for name, good in up_to_date(raw, "posterior").items() if name != "sensitivity")
 
 
 def _of_source(progress: Progress, name: str) -> Progress:

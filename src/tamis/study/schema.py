@@ -163,6 +163,9 @@ class ObserveTable(Strict):
     sd: Scalar | None = None
     times: GridTable | list[Number] | None = None
     along: str = "t"
+    also: list[str] = []
+    bands: GridTable | list[Number] | None = None
+    filter: Number | None = Field(default=None, gt=0)
     extend: Literal["none", "hold"] = "none"
     damping: Number | None = None
     noise: NoiseTable | list[NoiseTable] | None = None

@@ -6,41 +6,27 @@ that differ in at most one condition.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
-from tamis.errors import StudyError, TamisError, nearest
+from tamis.errors import StudyError, nearest
 from tamis.experiment import Experiment, Observation, imposed
-from tamis.observables import MEASURES, SCALARS, SIGNALS, Observable, check_taken, load_custom
+from tamis.observables import SCALARS
 from tamis.sheets import Sheet, read_csv
 from tamis.simulation import Simulator
 from tamis.space import Space
 from tamis.study.noises import Noises, Observed, Place, Places
 from tamis.study.reader import Raw, emulates_loglike, emulates_observables
 from tamis.study.schema import ExperimentTable, NextTable, ObserveTable, PredictTable, StudyFile
+from tamis.study.stretches import Stretches, bands_of, no_file
+from tamis.study.taking import Taking, named
 from tamis.types import Array, Inputs, Value
 
 Fault = Callable[[str, str], StudyError]
 Use = Literal["calibrate", "validate", "predict", "next"]
-
-
-_NAMES = {
-    "peak_time": "time of the peak of {}",
-    "max": "largest {}",
-    "min": "least {}",
-    "peak_abs": "largest |{}|",
-    **{how: f"{how} of {{}}" for how in MEASURES},
-    "response_spectrum": "response spectrum of {}",
-}
-
-
-def named(table: ObserveTable) -> str:
-    """Return the label of what is observed: that of the file, or what is taken of which output."""
-    return table.label or _NAMES.get(table.how, "{}").format(table.output)
 
 
 @dataclass(frozen=True)
@@ -66,15 +52,13 @@ class Series:
         return self.use in ("calibrate", "validate") or self.emulate
 
 
-class Builder:
+class Builder(Taking):
     """Build the series of one study file."""
 
     def __init__(
         self, fail: Fault, raw: Raw, simulator: Simulator, space: Space, fixed: Inputs, places: Places
     ) -> None:
-        self.fail = fail
-        self.raw = raw
-        self.simulator = simulator
+        super().__init__(fail, raw, simulator)
         self.space = space
         self.fixed = fixed
         self.places = places
@@ -147,6 +131,11 @@ class Builder:
             self._same_unit(
                 f"{where}.conditions.{key}", sheet, column, self._port(where, key).unit, f"input {key}"
             )
+        signals = any(o.how == "bands" for o in table.observe)
+        readers = [
+            self._stretches(f"{where}.observe[{j}]", sheet, table, o, columns)
+            for j, o in enumerate(table.observe)
+        ]
         tests = []
         for row in range(len(sheet)):
             imposed = {
@@ -155,27 +144,71 @@ class Builder:
             }
             conditions = self._conditions(where, imposed)
             observed = tuple(
-                self._row_observation(f"{where}.observe[{j}]", sheet, row, o, conditions)
-                for j, o in enumerate(table.observe)
+                self._row_observation(f"{where}.observe[{j}]", sheet, row, o, conditions, reader)
+                for j, (o, reader) in enumerate(zip(table.observe, readers, strict=True))
             )
-            title = ", ".join(f"{key} = {conditions[key]}" for key in columns)
+            title = ", ".join(f"{key} = {imposed[key]}" for key in columns)
             tests.append(Experiment(f"{name}: {title}", conditions, observed, table.use))
-        along = next((key for key in columns if self._port(where, key).kind == "number"), "")
+        along = next((key for key in columns if self._port(where, key).kind == "number" and not signals), "")
         values = tuple(float(t.conditions[along]) for t in tests) if along else ()
         return Series(name, table.use, tuple(tests), along, values, limits=_limits(table.observe))
 
     def _cell(self, where: str, sheet: Sheet, column: str, row: int, name: str) -> Value:
-        if self.simulator.inputs[name].kind == "number":
+        port = self.simulator.inputs[name]
+        if port.kind == "number":
             return float(self._numbers(f"{where}.conditions.{name}", sheet, column)[row])
-        return sheet.text(column)[row]
+        text = sheet.text(column)[row]
+        if port.kind == "file" and not (self.raw.base / text).is_file():
+            raise self.fail(f"{where}.conditions.{name}", no_file(sheet, row, text, self.raw.base))
+        return text
+
+    def _stretches(
+        self,
+        where: str,
+        sheet: Sheet,
+        table: ExperimentTable,
+        observe: ObserveTable,
+        columns: Mapping[str, str],
+    ) -> Stretches | None:
+        """Return how rows that name a file of signals each are read; None for a column of numbers."""
+        if observe.how != "bands":
+            return None
+        if observe.data is None or observe.data not in sheet.cells:
+            message = f"missing; name the column of {sheet.path.name} that names each test's file of signals"
+            raise self.fail(f"{where}.data", message)
+        rest = {
+            k: v
+            for k, v in self._conditions(where, table.conditions, leave=columns).items()
+            if k not in columns
+        }
+        model = self._observable(where, observe, None)
+        outputs = {name: self._output(where, name).unit for name in model.needs}
+        kinds = {name: self._port(where, name).kind for name in columns}
+        return Stretches(self.raw.base, dict(columns), kinds, rest, observe.data, model, outputs)
 
     def _row_observation(
-        self, where: str, sheet: Sheet, row: int, table: ObserveTable, conditions: Inputs
+        self,
+        where: str,
+        sheet: Sheet,
+        row: int,
+        table: ObserveTable,
+        conditions: Inputs,
+        reader: Stretches | None,
     ) -> Observation:
-        if table.how not in SCALARS:
-            raise self.fail(
-                f"{where}.how", f"a table of tests holds one number a test{nearest(table.how, SCALARS)}"
+        if reader is not None:
+            with self._at(f"{where}.data"):
+                y = reader.measured(sheet, row)
+            coord = bands_of(reader.observable).coord
+            observed = Observed(
+                f"{where}, row {row + 1}", reader.observable, len(y), coord, conditions, 1, reader
             )
+            noise = self.noises.build(
+                where, table.noise, self._expected(where, table, len(y)), observed, required=True
+            )
+            return Observation(observed.observable, y[None], noise, coord, named(table), table.group)
+        if table.how not in SCALARS:
+            has = 'a table of tests holds one number a test, or names a file of signals a test: how = "bands"'
+            raise self.fail(f"{where}.how", f"{has}{nearest(table.how, SCALARS)}")
         columns = [table.y] if isinstance(table.y, str) else table.y or []
         if not columns:
             raise self.fail(
@@ -228,8 +261,13 @@ class Builder:
         found = []
         for j, o in enumerate(table.observe):
             place = f"{where}.observe[{j}]"
-            coord = None if o.how in SCALARS else self._times(place, o)
+            coord = self._coord(place, o)
             m = 1 if coord is None else len(coord)
+            for key in ("data", "x", "y", "group", "limit") if required else ():
+                if getattr(o, key):
+                    raise self.fail(
+                        f"{place}.{key}", "a possible experiment has no measurements yet; remove it"
+                    )
             known = self._expected(place, o, m) if required else None
             observed = Observed(place, self._observable(place, o, coord), m, coord, conditions)
             noise = self.noises.build(place, o.noise, known, observed, required=required)
@@ -238,10 +276,7 @@ class Builder:
         return tuple(found)
 
     def _expected(self, where: str, table: ObserveTable, m: int) -> Array | None:
-        """Return the known error that a measurement would have; refuse what only measurements can have."""
-        for key in ("data", "x", "y", "group", "limit"):
-            if getattr(table, key):
-                raise self.fail(f"{where}.{key}", "a possible experiment has no measurements yet; remove it")
+        """Return the known error of measurements that have one for all."""
         if table.sd is None:
             return None
         if isinstance(table.sd, str) or table.sd <= 0:
@@ -296,13 +331,15 @@ class Builder:
     ) -> Observation:
         label = named(table)
         if synthetic:
-            coord = None if table.how in SCALARS else self._times(where, table)
+            coord = self._coord(where, table)
             y = np.full(1 if coord is None else len(coord), np.nan)
             observed = Observed(where, self._observable(where, table, coord), len(y), coord, conditions)
             noise = self.noises.build(where, table.noise, None, observed, required=True)
             return Observation(observed.observable, y, noise, coord, label, table.group)
         if table.data is None:
             raise self.fail(f"{where}.data", "missing; name the CSV file that holds the measurements")
+        if table.how == "bands":
+            return self._levels(where, table, conditions)
         sheet = self._sheet(f"{where}.data", table.data)
         columns = [table.y] if isinstance(table.y, str) else table.y or [table.output]
         unit = self._unit(where, table)
@@ -324,6 +361,19 @@ class Builder:
         noise = self.noises.build(where, table.noise, known, observed, required=True)
         return Observation(observed.observable, y, noise, coord, label, table.group)
 
+    def _levels(self, where: str, table: ObserveTable, conditions: Inputs) -> Observation:
+        """Observe bands of signals that one file holds."""
+        model = self._observable(where, table, None)
+        outputs = {name: self._output(where, name).unit for name in model.needs}
+        with self._at(f"{where}.data"):
+            y, _ = Stretches(self.raw.base, {}, {}, {}, "", model, outputs).levels(str(table.data))
+        coord = bands_of(model).coord
+        observed = Observed(where, model, len(y), coord, conditions)
+        noise = self.noises.build(
+            where, table.noise, self._expected(where, table, len(y)), observed, required=True
+        )
+        return Observation(model, y[None], noise, coord, named(table), table.group)
+
     def _synthesise(self, where: str, table: ExperimentTable, draft: Experiment) -> Experiment:
         assert table.synthetic is not None
         for name in table.synthetic.inputs:
@@ -341,29 +391,6 @@ class Builder:
             observed.append(replace(o, y=y))
         return replace(draft, observations=tuple(observed))
 
-    def _observable(self, where: str, table: ObserveTable, coord: Array | None) -> Observable:
-        port = self._output(where, table.output)
-        with self._at(where):
-            check_taken(table.how, table.output, port.unit, table.damping)
-        if ".py:" in table.how:
-            with self._at(f"{where}.how"):
-                return load_custom(table.how, self.raw.base, tuple(self.simulator.outputs), port.unit)
-        if table.how in SCALARS:
-            times = {"along": table.along} if table.how in ("peak_time", *MEASURES) else {}
-            return SCALARS[table.how](table.output, unit=self._unit(where, table), **times)
-        self._check_how(where, table.how)
-        self._output(f"{where}.along", table.along)
-        options: dict[str, Any] = {"extend": table.extend} if table.how == "at" else {}
-        if table.damping is not None:
-            options = {"damping": float(table.damping)}
-        with self._at(where):
-            return SIGNALS[table.how](table.output, coord, along=table.along, unit=port.unit, **options)
-
-    def _unit(self, where: str, table: ObserveTable) -> str:
-        if table.how in MEASURES:
-            return MEASURES[table.how]
-        return str(self._output(where, table.along if table.how == "peak_time" else table.output).unit)
-
     def _known(self, where: str, table: ObserveTable, sheet: Sheet) -> Array | None:
         if table.sd is None:
             return None
@@ -377,10 +404,14 @@ class Builder:
             raise self.fail(f"{where}.sd", "standard deviations must be positive")
         return sd
 
-    def _conditions(self, where: str, conditions: Mapping[str, Any]) -> dict[str, Value]:
+    def _conditions(
+        self, where: str, conditions: Mapping[str, Any], leave: Collection[str] = ()
+    ) -> dict[str, Value]:
         full: dict[str, Value] = {}
         for name, value in conditions.items():
             port = self._port(where, name)
+            if name in leave:
+                continue
             if name in self.space.names:
                 message = "is a condition and a parameter at once; it is either imposed or unknown"
                 raise self.fail(f"{where}.conditions.{name}", message)
@@ -396,42 +427,6 @@ class Builder:
             )
             raise self.fail(f"{where}.{name}" if "inputs" in where else f"{where}.conditions.{name}", message)
         return self.simulator.inputs[name]
-
-    def _output(self, where: str, name: str) -> Any:
-        if name not in self.simulator.outputs:
-            message = f'simulator {self.simulator.name} has no output "{name}"{nearest(name, self.simulator.outputs)}'
-            raise self.fail(where if where.endswith("along") else f"{where}.output", message)
-        return self.simulator.outputs[name]
-
-    def _check_how(self, where: str, how: str) -> None:
-        """Refuse what is neither built in nor a function of the user's own."""
-        if ".py:" not in how and how not in (*SCALARS, *SIGNALS):
-            raise self.fail(f"{where}.how", f'no observable "{how}"{nearest(how, [*SCALARS, *SIGNALS])}')
-
-    def _times(self, where: str, table: ObserveTable) -> Array:
-        self._check_how(where, table.how)
-        if table.times is None:
-            raise self.fail(
-                f"{where}.times", f'missing; how = "{table.how}" needs times = {{ start, stop, n }} or a list'
-            )
-        if isinstance(table.times, list):
-            return np.array(table.times, dtype=float)
-        grid = table.times
-        if grid.spacing == "linear":
-            return np.linspace(grid.start, grid.stop, grid.n)
-        if grid.start <= 0 or grid.stop <= 0:
-            raise self.fail(f"{where}.times", 'spacing = "log" needs a start and a stop above zero')
-        return np.geomspace(grid.start, grid.stop, grid.n)
-
-    @contextmanager
-    def _at(self, where: str) -> Iterator[None]:
-        """Add the file and the field to an error that lacks them."""
-        try:
-            yield
-        except TamisError as error:
-            if str(error).startswith(f"{self.raw.path.name}: "):
-                raise
-            raise self.fail(where, str(error)) from error
 
     def _sheet(self, where: str, name: str) -> Sheet:
         with self._at(where):

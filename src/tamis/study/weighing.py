@@ -10,15 +10,15 @@ from tamis.errors import StudyError
 from tamis.study.definition import Study
 
 
-def same_measurements(studies: Sequence[Study]) -> None:
-    """Refuse to weigh models against different data."""
+def same_measurements(studies: Sequence[Study], names: Sequence[str]) -> None:
+    """Refuse to weigh models, called by these names, against different data."""
     first = _measurements(studies[0])
-    for study in studies[1:]:
+    for name, study in zip(names[1:], studies[1:], strict=True):
         other = _measurements(study)
         if other != first:
-            odd = sorted(set(first) ^ set(other)) or [name for name in first if first[name] != other[name]]
+            odd = sorted(set(first) ^ set(other)) or [key for key in first if first[key] != other[key]]
             raise StudyError(
-                f"{study.path.name} and {studies[0].path.name} are not held against the same measurements "
+                f"{name} and {names[0]} are not held against the same measurements "
                 f"(they differ in {odd[0]}); put the experiments in one file that both extend"
             )
 

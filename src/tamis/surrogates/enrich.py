@@ -150,12 +150,7 @@ def _bending(surrogate: Surrogate, points: Array, length: Array, worth: Array) -
 
 def _spread(surrogate: Surrogate, u: Array, points: Array, n: int, worth: Array) -> list[int]:
     """Choose points far from the runs and from each other, in units of the points' spread, where errors are large."""
-    found = surrogate.predict(points)
-    variance = found.var @ worth
-    if found.modes is not None and found.weight is not None:
-        variance = variance + found.weight @ (found.modes**2 @ worth)
-    if found.common is not None:
-        variance = variance + (found.common**2 @ worth).sum(axis=1)
+    variance = surrogate.predict(points).total @ worth
     size = np.sqrt(variance / max(variance.max(), 1e-300)) + 1e-6
     spread, axes = np.linalg.eigh(np.cov(points.T, ddof=0).reshape(points.shape[1], -1))
     scale = axes / np.sqrt(np.maximum(spread, 1e-6 * max(spread.max(), 1e-12)))

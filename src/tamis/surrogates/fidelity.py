@@ -6,11 +6,11 @@ an output only where they take a fifth off its error by both ways to tell it: ru
 again without them, and the error over the cube that follows from runs left out. The first is blunt about where errors
 lie, the second about how lengths were found; with few runs either alone is wrong now and then.
 
-Ratios of the error on 2000 new points to that of the expensive runs alone, root mean squares over 12 Sobol' designs
-with three to five times as many cheap runs: Forrester's function 0.03 with 6 expensive runs, Park's 0.34 with 10, 0.74
-with 12, 0.91 with 16. With 20 the expensive runs alone err by 1 % of the spread; cheap ones are used in 5 of 12
-designs, and the ratio is 1.12. With a cheap simulator that is another function, or noise, they are used in 1 of 72
-designs (Forrester's function with 6 runs: 1.04 over its 12 designs).
+Ratios of the error on 2000 new points to that of the expensive runs alone, root mean squares over 60 Sobol' designs
+with three to five times as many cheap runs: Forrester's function 0.03 with 6 expensive runs, Park's 0.37 with 10, 0.76
+with 12. With 16 and 20 the expensive runs alone err by 1 or 2 % of the spread, cheap ones are used in half of the
+designs, and the ratio is 1.07 and 0.82. With a cheap simulator that is another function, or noise, they are used in 6
+of 240 designs, and the ratio is 0.94 to 1.01.
 
 **Error removed per second.** A further run at a level takes from the variance over the cube what conditioning its
 process on it does, times the square of the factors above it. As many points of each level as take the same time are

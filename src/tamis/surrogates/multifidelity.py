@@ -80,6 +80,7 @@ class MultiFidelity:
     levels: tuple[Level, ...]
     optimism: Array  # (m,), by how much left-out errors are too small for lengths fitted to the same runs
     of_runs: bool = True  # predict another run, its noise included, instead of the mean of many
+    noise_given: bool = False  # instead of estimated, that of the highest level
 
     @cached_property
     def processes(self) -> tuple[tuple[Process, ...], ...]:
@@ -209,7 +210,7 @@ class MultiFidelity:
 
     def arrays(self) -> dict[str, Any]:
         """Return runs and estimates as arrays, for a file."""
-        words = ("kernel", "trend", "families", "optimism", "of_runs")
+        words = ("kernel", "trend", "families", "optimism", "of_runs", "noise_given")
         arrays = {name: np.asarray(getattr(self, name)) for name in words}
         for i, level in enumerate(self.levels):
             arrays |= {f"{name}_{i}": getattr(level, name) for name in _ARRAYS}
@@ -222,7 +223,8 @@ class MultiFidelity:
         levels = tuple(Level(*(arrays[f"{name}_{i}"] for name in _ARRAYS)) for i in range(count))
         optimism = arrays.get("optimism", np.ones(len(arrays["variance_0"])))  # not in files from before
         words = str(arrays["kernel"]), str(arrays["trend"]), families_of(arrays)
-        return cls(*words, levels, optimism, bool(arrays.get("of_runs", True)))
+        switches = bool(arrays.get("of_runs", True)), bool(arrays.get("noise_given", False))
+        return cls(*words, levels, optimism, *switches)
 
     def save(self, path: Path) -> None:
         """Write runs and estimates."""
@@ -302,7 +304,7 @@ def fit_multifidelity(
             np.array(terms),
         )
         done, processes = (*done, level), (*processes, tuple(row))
-    return MultiFidelity(kernel, trend, families, done, np.array(optimism))
+    return MultiFidelity(kernel, trend, families, done, np.array(optimism), noise_given=noise is not None)
 
 
 def held_out_squares(model: MultiFidelity) -> tuple[Array, Array]:
@@ -317,7 +319,8 @@ def held_out_squares(model: MultiFidelity) -> tuple[Array, Array]:
     found = []
     for j, (basis, unseen) in enumerate(zip(seen, model.unseen(), strict=True)):
         both = (basis, unseen), (plain, plain)
-        found.append([held_out(model.kernel, x, *pair, top.y[:, j], None) for pair in both])
+        noise = top.noise[:, j] if model.noise_given else None
+        found.append([held_out(model.kernel, x, *pair, top.y[:, j], noise) for pair in both])
     squares = np.mean(np.square(found), axis=2)
     return squares[:, 0], squares[:, 1]
 

@@ -14,8 +14,11 @@ The mean of the process is unknown, with the variance `_LEVEL`: far from all run
 
 Laplace's method is too modest where the failed region has a sharp edge: regions of three shapes, from 30 to 120 runs,
 had 0.9 where all runs succeed (20 designs each). So the probability is calibrated by the runs themselves (Platt 1999):
-each, left out, has a latent number z, and success is a probit of these with a level and a slope
+each point, left out with all its runs, has a latent number z, and success is a probit of these with a level and a slope
 (`tamis.probit`), which is applied to all points.
+
+Replicates tell of their point no more than how many were good and how many failed, and the cost grows with the cube of
+the rows: runs of one point are one row with two counts.
 """
 
 from __future__ import annotations
@@ -35,6 +38,7 @@ from tamis.blas import one_thread
 from tamis.errors import StudyError
 from tamis.marginals import Marginal
 from tamis.probit import Rows, top
+from tamis.surrogates.base import distinct
 from tamis.surrogates.kriging import checked, checked_runs, coordinates, families_of
 from tamis.surrogates.polynomials import Family
 from tamis.types import Array, Mask
@@ -51,11 +55,12 @@ _JITTER = 1e-8
 
 @dataclass(frozen=True)
 class Success:
-    """Probability of success over the unit cube, from runs at u (n, d) of which some are good (n,)."""
+    """Probability of success over the unit cube, from runs at n different points."""
 
     families: tuple[Family, ...]  # of the inputs' coordinates
-    u: Array
-    good: Array  # (n,), 1 or 0
+    u: Array  # (n, d)
+    good: Array  # (n,), number of runs at each point that succeeded
+    failed: Array  # (n,), and of those that did not
     length: Array  # (d,)
     size: float  # standard deviation of the process
     scale: Array  # (2,), level and slope by which runs left out calibrate it
@@ -63,7 +68,7 @@ class Success:
     @cached_property
     def _mode(self) -> _Mode:
         x = coordinates(self.u, self.families)
-        return _climb(_among(x, self.length, self.size), 2 * self.good - 1)
+        return _climb(_among(x, self.length, self.size), self.good, self.failed)
 
     @one_thread
     def predict(self, u: Array) -> Array:
@@ -82,13 +87,16 @@ class Success:
     @classmethod
     def of(cls, arrays: Mapping[str, Any]) -> Success:
         """Make it again from what `arrays` returned."""
-        u, good, length, scale = (arrays[name] for name in ("u", "good", "length", "scale"))
-        return cls(families_of(arrays), u, good, length, float(arrays["size"]), scale)
+        u, good, failed, length, scale = (arrays[key] for key in ("u", "good", "failed", "length", "scale"))
+        return cls(families_of(arrays), u, good, failed, length, float(arrays["size"]), scale)
 
 
 @one_thread
 def fit_success(u: Array, good: Array | Mask, *, marginals: Sequence[Marginal] | None = None) -> Success:
-    """Fit to runs at points u (n, d) of the unit cube that were ``good`` (n,) or failed; there must be both."""
+    """Fit to runs at points u (n, d) of the unit cube that were ``good`` (n,) or failed; there must be both.
+
+    Runs at the same point are gathered.
+    """
     u, fine = np.asarray(u, dtype=float), np.array(good, dtype=np.float64)
     if u.ndim != 2 or fine.shape != u.shape[:1]:
         raise StudyError(
@@ -99,12 +107,13 @@ def fit_success(u: Array, good: Array | Mask, *, marginals: Sequence[Marginal] |
             f"a classifier needs runs of both kinds; found {fine.sum():.0f} good ones of {len(fine)}"
         )
     u, _, families = checked_runs(u, fine, marginals)
-    x, sign = coordinates(u, families), 2 * fine - 1
-    d = u.shape[1]
+    first, point = distinct(u)
+    u, well, badly = u[first], *(np.bincount(point, weights=kind).astype(float) for kind in (fine, 1 - fine))
+    x, d = coordinates(u, families), u.shape[1]
     usual = np.append(np.full(d, _USUAL[0] + 0.5 * math.log(d)), _USUAL[1])
 
     def below(log: Array) -> tuple[float, Array]:
-        evidence, slope = _evidence(x, sign, np.exp(log[:d]), math.exp(log[d]))
+        evidence, slope = _evidence(x, well, badly, np.exp(log[:d]), math.exp(log[d]))
         away = (log - usual) / _SPREAD
         return 0.5 * float(away @ away) - evidence, away / _SPREAD - slope
 
@@ -113,20 +122,21 @@ def fit_success(u: Array, good: Array | Mask, *, marginals: Sequence[Marginal] |
     found = [minimize(below, start, jac=True, method="L-BFGS-B", bounds=bounds) for start in starts]
     best = min(found, key=lambda result: float(result.fun)).x
     length, size = np.exp(best[:d]), float(np.exp(best[d]))
-    return Success(families, u, fine, length, size, _calibrated(x, sign, length, size))
+    return Success(families, u, well, badly, length, size, _calibrated(x, well, badly, length, size))
 
 
-def _calibrated(x: Array, sign: Array, length: Array, size: float) -> Array:
-    """Return level and slope of success over what each run, left out, is predicted to be."""
+def _calibrated(x: Array, good: Array, failed: Array, length: Array, size: float) -> Array:
+    """Return level and slope of success over what each point, left out, is predicted to be."""
     covariance = _among(x, length, size)
-    mode = _climb(covariance, sign)
+    mode = _climb(covariance, good, failed)
     left = solve_triangular(mode.root, mode.weight[:, None] * covariance, lower=True, check_finite=False)
     variance = np.diagonal(covariance) - np.sum(left**2, axis=0)
-    # the run's own factor, exp(-W (f - f0 - g / W)^2 / 2), divided out again (their eq. 3.56)
+    # the point's own factor, exp(-W (f - f0 - g / W)^2 / 2), divided out again (their eq. 3.56)
     without = 1 / np.maximum(1 / variance - mode.weight**2, 1e-12)
     mean = without * (mode.at / variance - mode.weight**2 * mode.at - mode.slope)
     z = mean / np.sqrt(1 + without)
-    level, slope = top(Rows(np.column_stack([np.ones(len(z)), z]), 0.5 * (sign + 1), np.ones(len(z))))
+    trials = good + failed
+    level, slope = top(Rows(np.column_stack([np.ones(len(z)), z]), good / trials, trials))
     return np.array([level, slope]) if slope > 0 else np.array([0.0, 1.0])
 
 
@@ -151,19 +161,26 @@ def _among(x: Array, length: Array, size: float) -> Array:
     return _covariance(x, x, length, size) + _JITTER * np.eye(len(x))
 
 
-def _derivatives(f: Array, sign: Array) -> tuple[Array, Array, Array]:
-    """Return the first three derivatives of log Phi(sign f)."""
-    ratio = np.exp(-0.5 * f**2 - 0.5 * math.log(2 * math.pi) - log_ndtr(sign * f))
-    third = (2 * ratio + sign * f) * (f * ratio + sign * ratio**2) - sign * ratio
-    return sign * ratio, -(ratio**2) - sign * f * ratio, third
+def _log_likelihood(f: Array, good: Array, failed: Array) -> float:
+    return float(good @ log_ndtr(f) + failed @ log_ndtr(-f))
 
 
-def _climb(covariance: Array, sign: Array) -> _Mode:
+def _derivatives(f: Array, good: Array, failed: Array) -> Array:
+    """Return the first three derivatives, (3, n), of the log-likelihood of so many good and failed runs."""
+    total = np.zeros((3, len(f)))
+    for sign, count in ((1.0, good), (-1.0, failed)):
+        ratio = np.exp(-0.5 * f**2 - 0.5 * math.log(2 * math.pi) - log_ndtr(sign * f))
+        third = (2 * ratio + sign * f) * (f * ratio + sign * ratio**2) - sign * ratio
+        total += count * np.stack([sign * ratio, -(ratio**2) - sign * f * ratio, third])
+    return total
+
+
+def _climb(covariance: Array, good: Array, failed: Array) -> _Mode:
     """Climb to the mode of the process by Newton's method (algorithm 3.1), steps halved where they go too far."""
-    n = len(sign)
+    n = len(good)
     f, a, height = np.zeros(n), np.zeros(n), -math.inf
     for _ in range(_NEWTON):
-        first, second, _ = _derivatives(f, sign)
+        first, second, _ = _derivatives(f, good, failed)
         weight = np.sqrt(np.maximum(-second, 1e-300))
         root = np.linalg.cholesky(np.eye(n) + weight[:, None] * covariance * weight)
         b = weight**2 * f + first
@@ -172,14 +189,14 @@ def _climb(covariance: Array, sign: Array) -> _Mode:
         while True:
             trial = a + size * step
             at = covariance @ trial
-            reached = -0.5 * float(trial @ at) + float(log_ndtr(sign * at).sum())
+            reached = -0.5 * float(trial @ at) + _log_likelihood(at, good, failed)
             if reached >= height - 1e-12 * abs(height) or size < 1e-4:
                 break
             size /= 2
         gained, f, a, height = reached - height, at, trial, reached
         if gained < 1e-9:
             break
-    first, second, _ = _derivatives(f, sign)
+    first, second, _ = _derivatives(f, good, failed)
     weight = np.sqrt(np.maximum(-second, 1e-300))
     root = np.linalg.cholesky(np.eye(n) + weight[:, None] * covariance * weight)
     return _Mode(
@@ -187,12 +204,12 @@ def _climb(covariance: Array, sign: Array) -> _Mode:
     )
 
 
-def _evidence(x: Array, sign: Array, length: Array, size: float) -> tuple[float, Array]:
+def _evidence(x: Array, good: Array, failed: Array, length: Array, size: float) -> tuple[float, Array]:
     """Return the approximate log evidence and its slope in the logarithms of lengths and size (algorithm 5.1)."""
     n, d = x.shape
     covariance = _among(x, length, size)
-    mode = _climb(covariance, sign)
-    first, _, third = _derivatives(mode.at, sign)
+    mode = _climb(covariance, good, failed)
+    first, _, third = _derivatives(mode.at, good, failed)
     inside = solve_triangular(mode.root, np.diag(mode.weight), lower=True, check_finite=False)
     inverse = inside.T @ inside  # R = W^1/2 B^-1 W^1/2
     left = solve_triangular(mode.root, mode.weight[:, None] * covariance, lower=True, check_finite=False)

@@ -8,8 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from tamis.sim.common import geometry as g
-from tamis.sim.common.collide import collide, narrow
+from tamis.sim.common.collide import narrow
 from tamis.sim.common.shapes import Contactor, geometry_of
+from tests.sim.common.compiled import collide, place
 
 UPRIGHT = (1.0, 0.0, 0.0, 0.0)
 
@@ -64,7 +65,7 @@ def meet(shapes, poses, margin=0.05, capacity=64, swap=False) -> Found:
     """Place two shapes and look for their contacts, the contactors in the given order."""
     geometry = geometry_of([Contactor(shape, body, 0) for body, shape in enumerate(shapes)])
     world, out = g.world(geometry), g.manifolds(capacity)
-    g.place(np.array([p.x for p in poses]), np.array([p.q for p in poses]), geometry, world)
+    place(np.array([p.x for p in poses]), np.array([p.q for p in poses]), geometry, world)
     i, j = (1, 0) if swap or geometry.kind[0] > geometry.kind[1] else (0, 1)
     n = collide(np.array([[i, j]]), 1, geometry, world, margin, out, narrow(geometry, world, out))
     assert n <= capacity and (out.a[:n] == i).all() and (out.b[:n] == j).all()

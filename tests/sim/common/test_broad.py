@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from tamis.sim.common import geometry as g
-from tamis.sim.common.broad import LONG, find_pairs, sweep
+from tamis.sim.common.broad import LONG, sweep
 from tamis.sim.common.shapes import Box, Contactor, HalfSpace, Sphere, geometry_of
+from tests.sim.common.compiled import find_pairs, place
 
 MARGIN = 0.1
 
@@ -37,7 +38,7 @@ class Scene:
         self.place()
 
     def place(self) -> None:
-        g.place(self.x, self.q, self.geometry, self.world)
+        place(self.x, self.q, self.geometry, self.world)
 
     def found(self, work=None, room: int = 20_000) -> list[tuple[int, int]]:
         pairs = np.full((room, 2), -1)
@@ -108,7 +109,7 @@ def test_long_row_is_sorted() -> None:
     shapes = [Box((4.0 * n, 1.0, 1.0)), *[Sphere(0.45)] * n]
     geometry = geometry_of([Contactor(shape, k, 0) for k, shape in enumerate(shapes)])
     world = g.world(geometry)
-    g.place(x, np.tile([1.0, 0.0, 0.0, 0.0], (n + 1, 1)), geometry, world)
+    place(x, np.tile([1.0, 0.0, 0.0, 0.0], (n + 1, 1)), geometry, world)
     pairs = np.zeros((2 * n, 2), dtype=np.int64)
     meet, moves = np.ones((1, 1), dtype=bool), np.ones(n + 1, dtype=bool)
     assert find_pairs(geometry, world, meet, moves, 0.06, pairs, sweep(n + 1)) == n

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tamis.sim.common import geometry as g
-from tamis.sim.common.broad import find_pairs, sweep
-from tamis.sim.common.collide import collide, narrow
+from tamis.sim.common.broad import sweep
+from tamis.sim.common.collide import narrow
 from tamis.sim.common.shapes import (
     Box,
     Capsule,
@@ -19,6 +19,7 @@ from tamis.sim.common.shapes import (
     Sphere,
     geometry_of,
 )
+from tests.sim.common.compiled import collide, find_pairs, place
 
 MARGIN = 2e-3
 CUBE_POINTS = tuple(itertools.product((-0.5, 0.5), repeat=3))
@@ -29,7 +30,7 @@ def detect(contactors: list[Contactor], x: np.ndarray, room: int = 1000) -> tupl
     """All three stages, upright bodies."""
     geometry = geometry_of(contactors)
     world = g.world(geometry)
-    g.place(x, np.tile([1.0, 0.0, 0.0, 0.0], (len(x), 1)), geometry, world)
+    place(x, np.tile([1.0, 0.0, 0.0, 0.0], (len(x), 1)), geometry, world)
     pairs, out = np.zeros((room, 2), dtype=np.int64), g.manifolds(room)
     meet, moves = np.ones((2, 2), dtype=bool), np.ones(len(x), dtype=bool)
     n_pairs = find_pairs(geometry, world, meet, moves, MARGIN, pairs, sweep(len(contactors)))
@@ -72,7 +73,7 @@ def test_planes_and_rings_do_not_touch_each_other() -> None:
     )
     geometry = geometry_of([Contactor(shape, k, 0) for k, shape in enumerate(shapes)])
     world = g.world(geometry)
-    g.place(np.zeros((6, 3)), np.tile([1.0, 0.0, 0.0, 0.0], (6, 1)), geometry, world)
+    place(np.zeros((6, 3)), np.tile([1.0, 0.0, 0.0, 0.0], (6, 1)), geometry, world)
     out = g.manifolds(10)
     assert collide(pairs, len(pairs), geometry, world, MARGIN, out, narrow(geometry, world, out)) == 0
 
@@ -111,7 +112,7 @@ def test_contacts_beyond_the_room_are_counted() -> None:
     _, n, out = detect(contactors, x)
     geometry = geometry_of(contactors)
     world = g.world(geometry)
-    g.place(x, np.tile([1.0, 0.0, 0.0, 0.0], (len(x), 1)), geometry, world)
+    place(x, np.tile([1.0, 0.0, 0.0, 0.0], (len(x), 1)), geometry, world)
     pairs = np.unique(np.sort(np.column_stack([out.a[:n], out.b[:n]]), axis=1), axis=0)
     some = g.manifolds(50)
     assert collide(pairs, len(pairs), geometry, world, MARGIN, some, narrow(geometry, world, some)) == n

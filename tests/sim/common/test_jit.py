@@ -77,6 +77,44 @@ def test_processes_that_want_a_kernel_at_once_compile_it_once(tmp_path) -> None:
     assert sorted(process.communicate(timeout=60)[0] for process in both) == ["0\n", "1\n"]
 
 
+WATCHED = """
+import fcntl
+from pathlib import Path
+from tamis import jit
+
+@jit.kernel
+def half(x):
+    return 0.5 * x
+
+@jit.kernel
+def quarter(x):
+    return half(half(x))
+
+lock = open(jit._folder(Path(__file__)) / ".lock", "w")
+fcntl.flock(lock, fcntl.LOCK_EX)
+
+def hear(what):
+    print(what)
+    if what.startswith("waiting"):
+        fcntl.flock(lock, fcntl.LOCK_UN)
+
+jit.watch(hear)
+print(quarter(1.0), quarter(2.0))
+"""
+
+
+def test_what_is_compiled_and_waited_for_is_said(tmp_path) -> None:
+    (tmp_path / "watched.py").write_text(WATCHED)
+    environment = os.environ | {"TAMIS_CACHE": str(tmp_path / "cache")}
+    run = [sys.executable, tmp_path / "watched.py"]
+    said = [subprocess.run(run, env=environment, capture_output=True, text=True).stdout for _ in range(2)]
+    waits = f"waiting for another process that compiles {tmp_path.name}.watched\n"
+    assert said == [
+        f"{waits}compiling __main__.quarter, once on this machine\n0.25 0.5\n",
+        f"{waits}0.25 0.5\n",
+    ]
+
+
 def test_only_folders_of_compiled_files_are_removed_when_they_are_old(tmp_path) -> None:
     kept = [tmp_path / "my-project", tmp_path / "kernels" / "my-notes"]
     old = tmp_path / "kernels" / f"dem.kernels-{'0' * 16}"

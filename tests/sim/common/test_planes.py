@@ -8,6 +8,7 @@ import pytest
 from tamis.sim.common import geometry as g
 from tamis.sim.common.planes import planes
 from tamis.sim.common.shapes import Box, Capsule, Contactor, Convex, Cylinder, HalfSpace, Sphere, geometry_of
+from tests.sim.common.compiled import place
 from tests.sim.common.poses import (
     UPRIGHT,
     Pose,
@@ -122,6 +123,6 @@ def test_contacts_turn_with_everything():
 def test_no_more_is_written_than_there_is_room_for():
     geometry = geometry_of([Contactor(Box((1, 1, 1)), 0, 0), Contactor(HalfSpace(), 1, 0)])
     world, out = g.world(geometry), g.manifolds(3)
-    g.place(np.zeros((2, 3)), np.array([UPRIGHT, UPRIGHT]), geometry, world)
+    place(np.zeros((2, 3)), np.array([UPRIGHT, UPRIGHT]), geometry, world)
     assert planes(0, 1, geometry, world, 0.1, out, 1) == 5
     assert out.gap.tolist() == [0.0, -0.5, -0.5]

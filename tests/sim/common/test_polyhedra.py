@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from tamis.sim.common import geometry as g
-from tamis.sim.common.collide import collide, narrow
+from tamis.sim.common.collide import narrow
 from tamis.sim.common.polyhedra import polyhedra
 from tamis.sim.common.shapes import Box, Contactor, Convex, Shape, geometry_of, hull_of
+from tests.sim.common.compiled import collide, place
 from tests.sim.common.poses import UPRIGHT, about, rotation
 
 MARGIN = 0.01
@@ -48,7 +49,7 @@ def found(a: Shape, b: Shape, xa, xb, qa=UPRIGHT, qb=UPRIGHT, margin: float = MA
     """Find the contacts of two shapes, with normals from the first towards the second."""
     geometry = geometry_of([Contactor(a, 0, 0), Contactor(b, 1, 0)])
     world = g.world(geometry)
-    g.place(np.array([xa, xb], dtype=float), np.array([qa, qb], dtype=float), geometry, world)
+    place(np.array([xa, xb], dtype=float), np.array([qa, qb], dtype=float), geometry, world)
     out = g.manifolds(64)
     n = collide(np.array([[0, 1]]), 1, geometry, world, margin, out, narrow(geometry, world, out))
     swapped = int(geometry.kind[0] > geometry.kind[1])  # the lower kind is a
@@ -191,7 +192,7 @@ def test_least_overlap_decides_the_normal() -> None:
 def test_room_is_respected_and_all_are_counted() -> None:
     geometry = geometry_of([Contactor(CUBE, 0, 0), Contactor(CUBE, 1, 0)])
     world = g.world(geometry)
-    g.place(np.array([[0, 0, 0], [0, 0, 1.0]]), np.array([UPRIGHT, UPRIGHT]), geometry, world)
+    place(np.array([[0, 0, 0], [0, 0, 1.0]]), np.array([UPRIGHT, UPRIGHT]), geometry, world)
     out = g.manifolds(6)
     out.feature[:] = -1
     assert polyhedra(0, 1, geometry, world, MARGIN, g.Manifolds(*(part[:5] for part in out)), 3) == 7
@@ -284,7 +285,7 @@ def random_pairs(n: int, seed: int, low: float, high: float):
         world = g.world(geometry)
         for _ in range(25):
             x = np.array([np.zeros(3), 0.5 * (near + far) * way])
-            g.place(x, q, geometry, world)
+            place(x, q, geometry, world)
             near, far = (x[1] @ way, far) if best_axis(geometry, world) < wanted else (near, x[1] @ way)
         yield a, b, x + rng.standard_normal(3), q
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tamis.jit import kernel
 from tamis.sim.contact.assembled import mixing
 from tamis.sim.contact.assembled.gauss_seidel import relax, residual, velocities
 from tamis.sim.contact.assembled.interior_point import follow_path
-from tamis.sim.contact.assembled.linear import Factor, factorise, solve
+from tamis.sim.contact.assembled.linear import solve_pairs
 from tamis.sim.contact.assembled.newton import fill, imbalance, polish
 from tamis.sim.contact.assembled.solve import STIFF, _Path, assemble
+from tamis.sim.contact.linear import factorise
 from tamis.sim.contact.lorentz import Interior
 from tests.sim.contact.test_assembled_solve import read
 
@@ -25,8 +27,7 @@ class Prepared:
         self.n = len(self.p.mu)
         path = _Path(self.p)
         assert path.pays(np.inf)
-        self.pattern = path.pattern
-        self.factor = Factor(np.empty((2 * len(self.pattern.later) + self.n, 9)), np.empty((self.n, 3, 3)))
+        self.count, self.lu = path.count, path.lu
         self.x, self.u = np.zeros((self.n, 3)), np.empty((self.n, 3))
         if sweeps:
             relax(self.p, mixing.memory(self.n), self.x, self.u, TOL, sweeps, True)
@@ -37,7 +38,7 @@ class Prepared:
             block=np.empty((blocks, 9)), diagonal=np.empty((self.n, 3, 3)), q=np.empty((self.n, 3))
         )
         work = Interior(*np.empty((len(Interior._fields), self.n, 3)))
-        return follow_path(self.p, scaled, self.pattern, self.factor, work, self.x, self.u, start, tol, 50)
+        return follow_path(self.p, scaled, self.count, self.lu, work, self.x, self.u, start, tol, 50)
 
     def residual(self) -> float:
         velocities(self.p, self.x, self.u)
@@ -73,7 +74,7 @@ def test_newton_ends_what_the_path_leaves_and_sweeps_do_not() -> None:
     done, left, _ = relax(case.p, mixing.memory(case.n), swept, case.u, TOL, 200, True)
     assert done == 200 and left > TOL
     steps, found, _ = polish(
-        case.p, case.pattern, case.factor, case.x, case.u, np.empty((6, case.n, 3)), TOL, 30, STIFF
+        case.p, case.count, case.lu, case.x, case.u, np.empty((5, case.n, 3)), TOL, 30, STIFF
     )
     assert steps < 30 and found <= TOL and case.residual() == pytest.approx(found, rel=1e-6)
 
@@ -81,7 +82,7 @@ def test_newton_ends_what_the_path_leaves_and_sweeps_do_not() -> None:
 def test_what_newton_makes_worse_it_does_not_keep() -> None:
     case = Prepared("own_wall_1", sweeps=16)
     before = case.residual()
-    polish(case.p, case.pattern, case.factor, case.x, case.u, np.empty((6, case.n, 3)), TOL, 1, 1e8)
+    polish(case.p, case.count, case.lu, case.x, case.u, np.empty((5, case.n, 3)), TOL, 1, 1e8)
     assert case.residual() <= before
 
 
@@ -90,13 +91,14 @@ def test_its_matrix_is_the_derivative_of_the_imbalance() -> None:
     p, n, c = case.p, case.n, 30.0
     rng = np.random.default_rng(2)
     x, centre = case.x + 1e-2 * p.speed * rng.normal(size=(2, n, 3))  # away from corners, and no slip is zero
-    force, step, work = np.empty((3, n, 3))
+    force, step = np.empty((2, n, 3))
     size = imbalance(p, x, centre, c, case.u, force)
     step[:] = rng.normal(size=(n, 3))
-    fill(p, centre, c, case.u, case.pattern, case.factor)
-    factorise(case.pattern, case.factor)
+    fill(p, centre, c, case.u, case.count, case.lu)
+    pairs = (n + 1) // 2
+    assert n % 2 and kernel(factorise)(pairs, case.lu)
     way = step.copy()
-    solve(case.pattern, case.factor, way, work)  # J way = step
+    kernel(solve_pairs)(case.lu, way, np.empty((pairs, 6)))  # J way = step
     h, ends = 1e-7 * p.speed / np.abs(way).max(), []
     for sign in (1.0, -1.0):
         imbalance(p, x + sign * h * way, centre, c, case.u, force)

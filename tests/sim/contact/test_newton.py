@@ -58,6 +58,8 @@ def test_too_many_bodies_or_too_much_fill_is_declined():
     a, b = np.array([(x, y) for x in range(60) for y in range(x)]).T.copy()
     assert analyse(60, a, b, block_lu(60)) == (0, 0)
     assert analyse(61, a, b, block_lu(60)) == (0, 0)
+    count, products = analyse(60, a, b, block_lu(60, 60))
+    assert count == 60 * 60 and analyse(60, a, b, block_lu(60, 60), products - 1) == (0, 0)
 
 
 def test_a_singular_pivot_is_reported():

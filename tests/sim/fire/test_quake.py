@@ -10,9 +10,9 @@ import pytest
 
 from tamis.errors import SimulationError
 from tamis.signals import response_spectrum
-from tamis.sim.common.records import read_record
+from tamis.sim.common.records import GENERATED, read_record
 from tamis.sim.fire import heating
-from tamis.sim.fire.braced import COLD, MOTION, Braced
+from tamis.sim.fire.braced import COLD, Braced
 from tamis.sim.fire.drive import follow
 from tamis.sim.fire.kernels import Loading
 from tamis.sim.fire.path import Path
@@ -40,7 +40,7 @@ def oscillator(omega: float) -> tuple[Path, np.ndarray, np.ndarray, int]:
 
 def test_an_oscillator_follows_a_record_as_its_response_spectrum_says() -> None:
     """Peak displacement by the exact recursion of `tamis.signals`; the trapezoidal rule errs by some (omega dt)^2/12."""
-    motion = read_record(MOTION)
+    motion = read_record(GENERATED)
     omega = 10.0
     path, mass, along, place = oscillator(omega)
     shaken = Shaking(path, mass, along, 0.05).run(motion.a, motion.dt, 0.01, 1)
@@ -81,7 +81,8 @@ def test_without_residual_drift_it_is_the_plain_fire() -> None:
 @pytest.mark.parametrize("protection", [0.0, 0.015])
 def test_failure_comes_sooner_the_more_drift_remains(heated: str, protection: float) -> None:
     found = [
-        after_earthquake(Braced(heated=heated, protection=protection, pga=pga, record=20.0)) for pga in STRENGTHS
+        after_earthquake(Braced(heated=heated, protection=protection, pga=pga, record=20.0))
+        for pga in STRENGTHS
     ]
     drifts = [float(out["drift_residual"]) for out in found]
     times = [float(out["failure_time"]) for out in found]

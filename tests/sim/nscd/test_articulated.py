@@ -8,9 +8,10 @@ import pytest
 
 from tamis.sim.common.shapes import mass_of
 from tamis.sim.nscd import Rest, run
-from tamis.sim.nscd.scenes.rockfall import BARS, COURSE, HINGES, HOLE, LINES, TUBE, ArticulatedWall
+from tamis.sim.nscd.scenes.rockfall import ArticulatedWall
 
 HOLES = ("rings", "bores")
+LINES = 20  # hinge lines
 
 
 def drift(history):
@@ -35,22 +36,23 @@ def test_the_parts_are_those_of_the_paper():
     assert bar.mass == pytest.approx(20.8, rel=0.01)  # tubes of 139.7 and 123.7 mm
 
 
-@pytest.mark.parametrize("angle", [0.0, 22.5, 29.4])
-def test_every_hole_is_on_its_hinge_line_and_neighbours_are_40_mm_apart(angle):
-    wall = ArticulatedWall(angle=angle)
-    scene = wall.scene()
-    start = run(scene, 1e-3)
+@pytest.mark.parametrize(
+    ("pattern", "angle", "length"), [("zigzag", 22.5, 14.80), ("zigzag", 29.4, 14.00), ("rows", 45.0, 13.85)]
+)
+def test_every_hole_is_on_its_hinge_line_and_neighbours_are_40_mm_apart(pattern, angle, length):
+    wall = ArticulatedWall(pattern=pattern, angle=angle)
+    plan, start = wall.plan, run(wall.scene(), 1e-3)
     for row in range(4):
         for line in range(LINES):
-            name, x = wall.block(row, line)
+            name, x = plan.block(row, line)
             at = start.path(name, (x, 0.0, 0.0))[0]
-            np.testing.assert_allclose(at[:2], wall.hinge(line), atol=1e-12)
-            assert at[2] == pytest.approx((row + 0.5) * COURSE, abs=1e-9)  # a step under gravity
-    ends = [np.array(wall.hinge(line)) for line in range(LINES)]
-    assert all(math.dist(a, b) == pytest.approx(HINGES) for a, b in pairwise(ends))
-    assert pytest.approx(0.04) == HINGES - 2 * 0.38
-    assert ends[-1][1] - ends[0][1] == pytest.approx(19 * 0.8 * math.cos(math.radians(angle)))
-    assert [high for _, high in BARS][-1] == pytest.approx(4 * COURSE)
+            np.testing.assert_allclose(at[:2], plan.hinge(line), atol=1e-12)
+            assert at[2] == pytest.approx((row + 0.5) * 0.8, abs=1e-9)  # a step under gravity
+    ends = [plan.hinge(line) for line in range(LINES)]
+    assert all(math.dist(a, b) == pytest.approx(0.8) for a, b in pairwise(ends))
+    assert pytest.approx(0.04) == plan.pitch - 2 * plan.round_end
+    assert plan.length == pytest.approx(length, abs=0.005)
+    np.testing.assert_allclose(plan.bars, [(0.0, 0.4), (0.4, 1.2), (1.2, 2.0), (2.0, 2.8), (2.8, 3.2)])
 
 
 @pytest.mark.parametrize("holes", HOLES)
@@ -87,10 +89,12 @@ def test_slings_and_holes_hold_when_it_is_struck(holes):
     held = 0.4 - (
         2 * wall.d_z if holes == "rings" else 0.0
     )  # between the outer rings of a bar's end, or all of it
-    most = 2 * (HOLE - TUBE) / held + 2 * fastest / held  # the play, and what both ends cover in one step
+    most = (
+        wall.hole - wall.tube
+    ) / held + 2 * fastest / held  # the play, and what both ends cover in one step
     for line in range(LINES):
         for k in range(1, 4):
-            pair = f"bar{line:02d}_{k}", wall.block(k - 1, line)[0]
+            pair = f"bar{line:02d}_{k}", wall.plan.block(k - 1, line)[0]
             ways = [history.rotations(history.scene.number(name))[:, :, 2] for name in pair]
             assert np.arccos(np.einsum("ti,ti->t", *ways)).max() < most
     assert history.path("r3_05")[-1, 0] - history.path("r3_05")[0, 0] > 0.3

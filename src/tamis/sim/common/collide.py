@@ -45,25 +45,17 @@ class Narrow(NamedTuple):
     polyhedra: Any
 
 
-_made: list[Narrow] = []  # once: the types are the same in all scenes
-
-
 def narrow(geometry: Geometry, world: World, out: Manifolds) -> Narrow:
     """Compile the functions that the pairs of a scene need."""
-    if not _made:
-        functions = (rings, bores, planes, rounds, cylinders, polyhedra)
-        addresses = (Address(f, 0, 0, 0, geometry, world, 0.0, out, 0) for f in functions)
-        _made.append(Narrow(np.zeros(6, np.int64), *addresses))
-    at = _made[0]
-    places = (at.rings, at.bores, at.planes, at.rounds, at.cylinders, at.polyhedra)
+    functions = (rings, bores, planes, rounds, cylinders, polyhedra)
+    places = [Address.of(f, 0, 0, 0, geometry, world, 0.0, out, 0) for f in functions]
     kinds, times = np.unique(geometry.kind, return_counts=True)
     for a, several in zip(kinds, times > 1, strict=True):
         for b in kinds[kinds >= a + (not several)]:
             number = function_of(a, b)
             if number >= 0:
                 places[number].compile()
-                at.compiled[number] = 1
-    return at
+    return Narrow(np.array([place.ready for place in places], dtype=np.int64), *places)
 
 
 @inner

@@ -197,6 +197,18 @@ def close(parts: Parts, links: Links, state: State) -> float:
 
 
 @kernel
+def store_free(parts: Parts, links: Links, state: State) -> None:
+    """Store the free velocities to which these operators and the present multipliers add up to the present ones."""
+    for i in range(len(links.part)):
+        part = links.part[i]
+        state.stored[i] = state.v[links.dof[i]]
+        for k in range(len(links.part)):
+            if links.part[k] == part:
+                a = links.unit[links.at[k] + links.dof[i] - parts.first[part]] * state.multiplier[k]
+                state.stored[i] -= parts.gamma[part] * parts.dt[part] * a
+
+
+@kernel
 def largest_gaps(links: Links, state: State) -> tuple[float, float]:
     """Return the largest differences of velocity and of displacement between links of one node."""
     velocity = displacement = 0.0

@@ -77,7 +77,7 @@ def integrate(
             parts, links = stages[min(n, len(stages) - 1)]
             twice = n > 0 and len(stages) > 1
             if n == 1 and twice:
-                remember(parts, links, state)
+                newmark.store_free(parts, links, state)
             if n % every == 0:
                 kept.keep(n * dt)
             newmark.predict(parts, state, False, twice)
@@ -205,18 +205,8 @@ def start(subdomains: Sequence[Subdomain], stage: Operators, load: Array) -> new
         force[dof] += state.multiplier
         state.a[:] = block_diag(*inverses) @ force
     state.multiplier_before[:] = state.multiplier
-    remember(stage.parts, stage.links, state)
+    newmark.store_free(stage.parts, stage.links, state)
     return state
-
-
-def remember(parts: newmark.Parts, links: newmark.Links, state: newmark.State) -> None:
-    """Store the free velocities to which these operators and the present multipliers add up to the present ones."""
-    state.stored[:] = state.v[links.dof]
-    for k, part in enumerate(links.part):
-        column = links.unit[links.at[k] : links.at[k + 1]]
-        of_part = links.part == part
-        pushed = parts.gamma[part] * parts.dt[part] * column[links.dof[of_part] - parts.first[part]]
-        state.stored[of_part] -= pushed * state.multiplier[k]
 
 
 def _flat(arrays: Iterable[Array]) -> Array:

@@ -29,6 +29,9 @@ UNITS = {
     "gal": 0.01,
     "g": GRAVITY,
 }
+GENERATED = (
+    Path(__file__).parent / "motion.csv"
+)  # made by motions.filtered_noise: a default for who has no record
 _HEADER = 4  # lines of an AT2 file before its numbers
 _UNEVEN = 1e-3  # of a step: times are printed with a few digits
 
@@ -135,9 +138,18 @@ def _count_and_step(name: str, line: str) -> tuple[int, float]:
     return count, dt
 
 
+def times_of(path: Path | str, time: str | None = None) -> str | None:
+    """Return the column of times of a CSV file: the one given, or that called ``t`` or ``time``; None without."""
+    return _times(read_csv(path), time)
+
+
+def _times(sheet: Sheet, time: str | None) -> str | None:
+    return time or next((name for name in sheet.cells if name.lower() in ("t", "time")), None)
+
+
 def _read_csv(path: Path, column: str | None, time: str | None, dt: float | None, unit: str | None) -> Record:
     sheet = read_csv(path)
-    time = time or next((name for name in sheet.cells if name.lower() in ("t", "time")), None)
+    time = _times(sheet, time)
     if time is None and dt is None:
         raise StudyError(
             f"{path.name} has no column t or time; name the column of times (time; --time of tamis motions), or give "

@@ -41,7 +41,7 @@ from numpy.typing import NDArray
 
 from tamis.jit import inner
 from tamis.sim.contact.cone import project
-from tamis.sim.contact.linear import BlockLU, factorise, solve
+from tamis.sim.contact.linear import BlockLU, factorise, reset, solve
 from tamis.sim.contact.newton import Trial, add_contact
 from tamis.sim.contact.problem import Contacts, copy, impose, push, residual, velocity
 from tamis.sim.contact.tuning import (
@@ -145,14 +145,10 @@ def newton_step(
 ) -> bool:
     """Fill the steps of impulses and velocities; False if the matrix cannot be factorised."""
     m, n = w.shape[0], contacts.mu.size
-    blocks, D, change = lu.blocks, scratch.D, scratch.change
-    for k in range(count):
-        for i in range(blocks.shape[1]):
-            for j in range(blocks.shape[2]):
-                blocks[k, i, j] = 0.0
+    D, change = scratch.D, scratch.change
+    reset(m, count, lu)
     for k in range(m):
         for j in range(6):
-            blocks[k, j, j] = 1.0
             step[k, j] = 0.0
     for i in range(n):
         u0, u1, u2 = velocity(i, contacts, w)

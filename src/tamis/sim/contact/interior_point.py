@@ -26,8 +26,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.jit import inner
-from tamis.sim.contact.linear import BlockLU, factorise, solve
+from tamis.jit import apart, inner
+from tamis.sim.contact.linear import BlockLU, factorise, reset, solve
 from tamis.sim.contact.lorentz import (
     EARLY,
     LEAST_FRICTION,
@@ -37,8 +37,9 @@ from tamis.sim.contact.lorentz import (
     quadratic,
     scale_points,
 )
-from tamis.sim.contact.newton import Trial, add_contact
+from tamis.sim.contact.newton import add_contact, trial_arrays
 from tamis.sim.contact.problem import Contacts, copy, impose, push, residual, velocity
+from tamis.sim.contact.tuning import PATH_STEPS
 
 Array = NDArray[np.float64]
 STANDSTILL = 8  # steps without progress
@@ -46,11 +47,10 @@ CENTRE, SHORT = 0.1, 0.9  # least centring, share of the way to the boundary
 
 
 class Path(NamedTuple):
-    """Scratch of `follow`."""
+    """Scratch of `interior_point`."""
 
     vectors: Interior
     eta: Array  # (contacts,)
-    kept: Array  # (contacts, 3) impulses from before, in case they were better
 
 
 @inner
@@ -58,7 +58,7 @@ def path_arrays(n: int) -> Path:
     """Allocate for so many contacts."""
     v = np.empty((13, n, 3))
     vectors = Interior(v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8], v[9], v[10], v[11], v[12])
-    return Path(vectors, np.empty(n), np.empty((n, 3)))
+    return Path(vectors, np.empty(n))
 
 
 @inner
@@ -82,14 +82,8 @@ def lorentz(contacts: Contacts, W: Array, w: Array, scale: Array) -> float:
 @inner
 def fill(contacts: Contacts, m: int, count: int, scratch: Path, lu: BlockLU) -> None:
     """Fill the blocks of ``I + G^T D G``."""
-    v, blocks = scratch.vectors, lu.blocks
-    for k in range(count):
-        for i in range(6):
-            for j in range(6):
-                blocks[k, i, j] = 0.0
-    for k in range(m):
-        for j in range(6):
-            blocks[k, j, j] = 1.0
+    v = scratch.vectors
+    reset(m, count, lu)
     for i in range(contacts.row_a.size):
         eta, g0, g1, g2 = scratch.eta[i], v.centre[i, 0], v.centre[i, 1], v.centre[i, 2]
         u1, u2 = v.velocity[i, 1], v.velocity[i, 2]
@@ -152,26 +146,25 @@ def step_of(
         dy[i, 2] = d2 + v.dual[i, 2] - v.y[i, 2]
 
 
-@inner
-def follow(
+@apart
+def interior_point(
     contacts: Contacts,
     w: Array,
     r: Array,
     W: Array,
     weight: Array,
+    free: Array,
     goal: float,
     speed: float,
-    most: int,
     count: int,
     lu: BlockLU,
-    trial: Trial,
-    scratch: Path,
-) -> tuple[int, float, int]:
+) -> tuple[int, float]:
     """Follow the path from its beginning; leave the best impulses in r and their velocities in w.
 
-    Ends where the residual, a velocity, is within ``goal`` or stands still; returns steps, residual, worst contact.
+    Ends where the residual, a velocity, is within ``goal`` or stands still; returns steps and residual.
     """
     m, n = w.shape[0], contacts.row_a.size
+    trial, scratch = trial_arrays(free, n), path_arrays(n)
     v = scratch.vectors
     x, y, c = v.x[:n], v.y[:n], v.work[:n]
     copy(trial.free, w)
@@ -179,7 +172,7 @@ def follow(
     for i in range(n):
         for j in range(3):
             x[i, j] = y[i, j] = 1.0 if j == 0 else 0.0
-    best, worst, seen, narrow, since, steps = math.inf, 0, math.inf, math.inf, 0, 0
+    best, seen, narrow, since, steps = math.inf, math.inf, math.inf, 0, 0
     while True:
         gap = 0.0
         for i in range(n):
@@ -194,14 +187,14 @@ def follow(
                 s1 = s2 = 0.0
             v.velocity[i, 0], v.velocity[i, 1], v.velocity[i, 2] = s0, s1, s2
             v.dual[i, 0], v.dual[i, 1], v.dual[i, 2] = s0 + math.sqrt(s1 * s1 + s2 * s2), s1, s2
-        found, at = residual(contacts, trial.w, trial.r[:n], weight, trial.errors)
-        if found < best:
-            best, worst = found, at
+        error, _ = residual(contacts, trial.w, trial.r[:n], weight, trial.errors)
+        if error < best:
+            best = error
             copy(trial.r, r)
         since += 1
         if best < 0.7 * seen or (best > EARLY * speed and gap < 0.7 * narrow):
             seen, narrow, since = best, gap, 0
-        if not found < math.inf or best <= goal or since > STANDSTILL or steps == most:
+        if not error < math.inf or best <= goal or since > STANDSTILL or steps == PATH_STEPS:
             break
         scale_points(n, v, scratch.eta)
         for i in range(n):
@@ -231,4 +224,4 @@ def follow(
                 x[i, j] += length * v.dx[i, j]
                 y[i, j] += length * v.dy[i, j]
     impose(contacts, r, trial.free, w)
-    return steps, best, worst
+    return steps, best

@@ -37,8 +37,9 @@ from numpy.typing import NDArray
 
 from tamis.jit import inner
 from tamis.sim.contact.cone import project, slope
-from tamis.sim.contact.linear import BlockLU, factorise, solve
+from tamis.sim.contact.linear import BlockLU, factorise, reset, solve
 from tamis.sim.contact.problem import Contacts, copy, impose, push, residual, velocity
+from tamis.simd import put, six
 
 Array = NDArray[np.float64]
 
@@ -88,19 +89,6 @@ def imbalance(contacts: Contacts, w: Array, r: Array, weight: Array, c: float, t
 
 
 @inner
-def add_row(blocks: Array, s: int, j: int, G: Array, i: int, o: int, f0: float, f1: float, f2: float) -> None:
-    """Add ``f`` times the columns ``o`` to ``o + 5`` of ``G_i`` to row ``j`` of block ``s``; stores come last."""
-    c0 = blocks[s, j, 0] + f0 * G[i, 0, o] + f1 * G[i, 1, o] + f2 * G[i, 2, o]
-    c1 = blocks[s, j, 1] + f0 * G[i, 0, o + 1] + f1 * G[i, 1, o + 1] + f2 * G[i, 2, o + 1]
-    c2 = blocks[s, j, 2] + f0 * G[i, 0, o + 2] + f1 * G[i, 1, o + 2] + f2 * G[i, 2, o + 2]
-    c3 = blocks[s, j, 3] + f0 * G[i, 0, o + 3] + f1 * G[i, 1, o + 3] + f2 * G[i, 2, o + 3]
-    c4 = blocks[s, j, 4] + f0 * G[i, 0, o + 4] + f1 * G[i, 1, o + 4] + f2 * G[i, 2, o + 4]
-    c5 = blocks[s, j, 5] + f0 * G[i, 0, o + 5] + f1 * G[i, 1, o + 5] + f2 * G[i, 2, o + 5]
-    blocks[s, j, 0], blocks[s, j, 1], blocks[s, j, 2] = c0, c1, c2
-    blocks[s, j, 3], blocks[s, j, 4], blocks[s, j, 5] = c3, c4, c5
-
-
-@inner
 def add_contact(
     contacts: Contacts,
     i: int,
@@ -117,14 +105,16 @@ def add_contact(
             continue
         s = place[x, x]
         t = place[x, y] if y >= 0 else -1
-        for j in range(blocks.shape[1]):
-            g0, g1, g2 = G[i, 0, o + j], G[i, 1, o + j], G[i, 2, o + j]
-            f0 = g0 * d00 + g1 * d10 + g2 * d20
-            f1 = g0 * d01 + g1 * d11 + g2 * d21
-            f2 = g0 * d02 + g1 * d12 + g2 * d22
-            add_row(blocks, s, j, G, i, o, f0, f1, f2)
-            if t >= 0:
-                add_row(blocks, t, j, G, i, 6 - o, f0, f1, f2)
+        g0, g1, g2 = six(G, i, 0, o), six(G, i, 1, o), six(G, i, 2, o)
+        f0 = d00 * g0 + d10 * g1 + d20 * g2
+        f1 = d01 * g0 + d11 * g1 + d21 * g2
+        f2 = d02 * g0 + d12 * g1 + d22 * g2
+        for j in range(6):
+            put(six(blocks, s, j) + f0[j] * g0 + f1[j] * g1 + f2[j] * g2, blocks, s, j)
+        if t >= 0:
+            g0, g1, g2 = six(G, i, 0, 6 - o), six(G, i, 1, 6 - o), six(G, i, 2, 6 - o)
+            for j in range(6):
+                put(six(blocks, t, j) + f0[j] * g0 + f1[j] * g1 + f2[j] * g2, blocks, t, j)
 
 
 @inner
@@ -132,14 +122,7 @@ def assemble(
     contacts: Contacts, w: Array, r: Array, weight: Array, c: float, count: int, lu: BlockLU
 ) -> None:
     """Fill the blocks of ``I + G^T D G``, D the derivative of ``-p`` with respect to u."""
-    blocks = lu.blocks
-    for k in range(count):
-        for i in range(blocks.shape[1]):
-            for j in range(blocks.shape[2]):
-                blocks[k, i, j] = 0.0
-    for k in range(w.shape[0]):
-        for j in range(6):
-            blocks[k, j, j] = 1.0
+    reset(w.shape[0], count, lu)
     for i in range(contacts.row_a.size):
         u0, u1, u2 = velocity(i, contacts, w)
         D = slope(r[i, 0], r[i, 1], r[i, 2], u0, u1, u2, contacts.mu[i], c / weight[i])

@@ -172,9 +172,11 @@ def solve_patches(
     goal: float,
     scale: float,
     core: int,
+    ready: Indices,
+    interior_point: Any,
     direct: Any,
 ) -> int:
-    """Solve the patches of contacts above ``goal``, each to half of it; return how many were."""
+    """Solve patches of contacts above ``goal``, each to half of it; return how many were, or -1 as `direct` does."""
     p = patch_arrays(w.shape[0], contacts.mu.size)
     find_patches(contacts, errors, goal, core, w.shape[0], p)
     report = np.empty(6, np.int64)  # of the direct methods; not asked for
@@ -191,10 +193,13 @@ def solve_patches(
         if count == 0:
             continue
         w_own, r_own, free = p.w[:m], p.r[:n], p.free[:m]
-        found = direct(
-            own, w_own, r_own, p.W[:n], p.weight[:n], free, 0.5 * goal, scale, 0, count, p.lu, report
+        error = direct(
+            *(own, w_own, r_own, p.W[:n], p.weight[:n], free, 0.5 * goal, scale, 0, count, p.lu, report),
+            *(ready, interior_point),
         )
-        if found <= goal:
+        if error < 0.0:
+            return -1
+        if error <= goal:
             solved += 1
             for i in range(n):
                 for j in range(3):

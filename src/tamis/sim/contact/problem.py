@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from tamis.jit import inner
 from tamis.sim.contact.cone import natural
 from tamis.sim.contact.tuning import LOAD
+from tamis.simd import put, six
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -75,14 +76,11 @@ def velocity(i: int, contacts: Contacts, w: Array) -> tuple[float, float, float]
 def push(i: int, contacts: Contacts, w: Array, d0: float, d1: float, d2: float) -> None:
     """Add the impulse ``d`` at contact ``i`` to the velocities of its bodies."""
     G = contacts.G
-    body = contacts.row_a[i]
-    if body >= 0:
-        for k in range(6):
-            w[body, k] += G[i, 0, k] * d0 + G[i, 1, k] * d1 + G[i, 2, k] * d2
-    body = contacts.row_b[i]
-    if body >= 0:
-        for k in range(6):
-            w[body, k] += G[i, 0, 6 + k] * d0 + G[i, 1, 6 + k] * d1 + G[i, 2, 6 + k] * d2
+    a, b = contacts.row_a[i], contacts.row_b[i]
+    if a >= 0:
+        put(six(w, a) + (d0 * six(G, i, 0) + d1 * six(G, i, 1) + d2 * six(G, i, 2)), w, a)
+    if b >= 0:
+        put(six(w, b) + (d0 * six(G, i, 0, 6) + d1 * six(G, i, 1, 6) + d2 * six(G, i, 2, 6)), w, b)
 
 
 @inner

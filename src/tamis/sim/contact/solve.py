@@ -32,8 +32,8 @@ What is returned is what was reached: the residual is computed from the velociti
 returned, ``w = w_free + G^T r``, and if the iterations ran out the impulses are the best ones met.
 
 Direct methods and patches are most of the code and most runs need one of them or none, so they are called by address
-and compiled on demand: without them a problem ends with the status `NEEDS_DIRECT` or `NEEDS_PATCHES`, and is solved
-anew once `provide` has compiled them.
+and compiled on demand: without them a problem ends with a status `NEEDS_...`, and is solved anew once `provide` has
+compiled what it needs.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from tamis.sim.contact.gauss_seidel import (
     visit_all,
     visit_near,
 )
-from tamis.sim.contact.interior_point import follow, path_arrays
+from tamis.sim.contact.interior_point import interior_point
 from tamis.sim.contact.linear import BlockLU, analyse, block_lu
 from tamis.sim.contact.newton import FIRST, proximal_newton, trial_arrays
 from tamis.sim.contact.patches import CORE, LARGE, solve_patches
@@ -75,7 +75,6 @@ from tamis.sim.contact.tuning import (
     MAX_PRODUCTS,
     NEARBY,
     PATH_ATTEMPT,
-    PATH_STEPS,
     POLISH,
     POLISH_STIFFNESS,
     QUIET,
@@ -95,10 +94,8 @@ from tamis.sim.contact.tuning import (
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-CONVERGED, CAPPED, NOT_FINITE, NEEDS_DIRECT, NEEDS_PATCHES = range(5)  # status
-BY_SWEEPS, AT_REST, FEW_BODIES, MANY_BODIES, GONE_ASTRAY = range(
-    5
-)  # strategy: what followed the first sweeps
+CONVERGED, CAPPED, NOT_FINITE, NEEDS_DIRECT, NEEDS_INTERIOR_POINT, NEEDS_PATCHES = range(6)  # status
+BY_SWEEPS, AT_REST, FEW_BODIES, MANY_BODIES, GONE_ASTRAY = range(5)  # strategy, after the first sweeps
 SWEEPS, NEWTON, INTERIOR_POINT, PATCHES, STRATEGY, WORST = range(6)  # entries of a report
 ERROR, SCALE, LEAST = range(3)  # entries of what was reached
 OUTRIGHT, SETTLE, ATTEMPT = range(3)  # what is asked of `direct`; attempts are numbered from the last
@@ -107,8 +104,9 @@ OUTRIGHT, SETTLE, ATTEMPT = range(3)  # what is asked of `direct`; attempts are 
 class Methods(NamedTuple):
     """What is compiled on demand."""
 
-    ready: Indices  # (2,) whether `direct` and `patches` may be called
+    ready: Indices  # (3,) whether they may be called, in this order
     direct: Any
+    interior_point: Any
     patches: Any
 
 
@@ -141,11 +139,12 @@ def workspace(n_bodies: int, n_contacts: int) -> Workspace:
     local, lu, report = local_arrays(n_contacts), block_lu(min(n_bodies, MAX_BODIES)), np.zeros(6, np.int64)
     errors = np.zeros(n_contacts)
     some = Contacts(row_a, row_b, np.zeros((0, 3, 12)), np.zeros((0, 3)), np.zeros(0))
-    direct_at = Address(
-        direct, 0.0, some, w, best, local.W, local.weight, free, 0.0, 0.0, OUTRIGHT, 0, lu, report
-    )
-    patches_at = Address(solve_patches, 0, some, w, best, local, errors, 0.0, 0.0, CORE, direct_at)
-    ready = np.array([direct_at.ready, patches_at.ready], dtype=np.int64)
+    ready = np.zeros(3, np.int64)
+    system = (some, w, best, local.W, local.weight, free, 0.0, 0.0)
+    path = Address.of(interior_point, (0, 0.0), *system, 0, lu)
+    newton = Address.of(direct, 0.0, *system, OUTRIGHT, 0, lu, report, ready, path)
+    patches = Address.of(solve_patches, 0, some, w, best, local, errors, 0.0, 0.0, CORE, ready, path, newton)
+    ready[:] = newton.ready, path.ready, patches.ready
     return Workspace(
         local=local,
         last=Last(last_w, last_r, np.zeros(2)),
@@ -161,23 +160,22 @@ def workspace(n_bodies: int, n_contacts: int) -> Workspace:
         best=best,
         report=report,
         reached=np.zeros(3),
-        methods=Methods(ready, direct_at, patches_at),
+        methods=Methods(ready, newton, path, patches),
     )
 
 
 def provide(status: int, methods: Methods) -> None:
     """Compile what a problem was found to need."""
-    methods.direct.compile()  # which patches are solved by, too
-    methods.ready[0] = 1
-    if status == NEEDS_PATCHES:
-        methods.patches.compile()
-        methods.ready[1] = 1
+    needed = {NEEDS_DIRECT: (0,), NEEDS_INTERIOR_POINT: (1,), NEEDS_PATCHES: (0, 2)}[status]
+    for number in needed:
+        (methods.direct, methods.interior_point, methods.patches)[number].compile()
+        methods.ready[number] = 1
 
 
 def address(work: Workspace) -> Address:
     """Return where `solve_contacts` is, for kernels that call it with such a workspace."""
     contacts = Contacts(work.row_a, work.row_b, np.zeros((0, 3, 12)), np.zeros((0, 3)), np.zeros(0))
-    return Address(solve_contacts, CONVERGED, contacts, work.w, work.best, 0.0, work).compile()
+    return Address.of(solve_contacts, CONVERGED, contacts, work.w, work.best, 0.0, work).compile()
 
 
 def solve(contacts: Contacts, w: Array, r: Array, tol: float, work: Workspace) -> int:
@@ -245,24 +243,25 @@ def solve_touching(contacts: Contacts, w: Array, r: Array, tol: float, work: Wor
     error, scale = judge(contacts, w, r, speed, work)
     rests = report[SWEEPS] == 1 and ROUND_OFF * scale < error <= tol * scale
     if error > tol * scale or rests:
-        count, products = analyse(w.shape[0], contacts.row_a, contacts.row_b, work.lu)
-        few = count > 0 and products <= MAX_PRODUCTS * n and n <= MAX_CONTACTS
+        count, _ = analyse(w.shape[0], contacts.row_a, contacts.row_b, work.lu, MAX_PRODUCTS * n)
+        few = count > 0 and n <= MAX_CONTACTS
         if few and work.methods.ready[0] == 0:
             return NEEDS_DIRECT
-        provided = True
         if rests and few:
             report[STRATEGY] = AT_REST
             call_direct(contacts, w, r, 1e-3 * error, scale, SETTLE, count, work)
             judge(contacts, w, r, speed, work)
         elif few:
             report[STRATEGY] = FEW_BODIES
-            provided = solve_few(contacts, w, r, tol, speed, count, work)
+            needed = solve_few(contacts, w, r, tol, speed, count, work)
+            if needed > 0:
+                return needed
         elif not rests:
             report[STRATEGY] = MANY_BODIES
         if report[STRATEGY] >= MANY_BODIES:
-            provided = solve_many(contacts, w, r, tol, speed, work)
-        if not provided:
-            return NEEDS_PATCHES
+            needed = solve_many(contacts, w, r, tol, speed, work)
+            if needed > 0:
+                return needed
     if reached[LEAST] < math.inf and not reached[ERROR] <= reached[LEAST] * reached[SCALE]:
         restore_best(contacts, w, r, work)
         judge(contacts, w, r, speed, work)
@@ -275,13 +274,14 @@ def solve_touching(contacts: Contacts, w: Array, r: Array, tol: float, work: Wor
 @inner
 def solve_few(
     contacts: Contacts, w: Array, r: Array, tol: float, speed: float, count: int, work: Workspace
-) -> bool:
-    """Direct methods for all bodies, from another start where they have not ended; False if patches are needed."""
+) -> int:
+    """Direct methods for all bodies, from another start where they have not ended; return what is to be compiled."""
     report, errors, n = work.report, work.errors, contacts.mu.size
     error, scale = work.reached[ERROR], work.reached[SCALE]
     start, attempts = ATTEMPT, 0
     while error > tol * scale and iterations(report) < MAX_ITERATIONS:
-        call_direct(contacts, w, r, tol * scale, scale, start, count, work)
+        if call_direct(contacts, w, r, tol * scale, scale, start, count, work) < 0.0:
+            return NEEDS_INTERIOR_POINT
         restart_momentum(w, r, work.last)
         start += 1
         attempts += 1
@@ -291,9 +291,12 @@ def solve_few(
             if attempts >= STUCK:
                 attempts, limit = 0, LONG
             elif unsettled(errors, tol * scale, n) <= max(MANY * n, SOME):
-                if work.methods.ready[1] == 0:
-                    return False
-                if call_patches(contacts, w, r, UNSETTLED * tol * scale, scale, CORE, work) > 0:
+                if work.methods.ready[2] == 0:
+                    return NEEDS_PATCHES
+                solved = call_patches(contacts, w, r, UNSETTLED * tol * scale, scale, CORE, work)
+                if solved < 0:
+                    return NEEDS_INTERIOR_POINT
+                if solved > 0:
                     limit = SHORT
             visit_all(work.local, n)
             gauss_seidel(contacts, w, r, SETTLED * tol * scale, 0.0, limit, work)
@@ -302,12 +305,12 @@ def solve_few(
             restore_best(contacts, w, r, work)
             judge(contacts, w, r, speed, work)
             report[STRATEGY] = GONE_ASTRAY
-    return True
+    return 0
 
 
 @inner
-def solve_many(contacts: Contacts, w: Array, r: Array, tol: float, speed: float, work: Workspace) -> bool:
-    """Sweeps, of unsettled contacts or of all, and patches; False if patches are needed and not compiled."""
+def solve_many(contacts: Contacts, w: Array, r: Array, tol: float, speed: float, work: Workspace) -> int:
+    """Sweeps, of unsettled contacts or of all, and patches; return what is to be compiled."""
     report, errors, local, n = work.report, work.errors, work.local, contacts.mu.size
     error, scale = work.reached[ERROR], work.reached[SCALE]
     before, attempts, core = n, 0, CORE
@@ -316,13 +319,16 @@ def solve_many(contacts: Contacts, w: Array, r: Array, tol: float, speed: float,
         left = unsettled(errors, goal, n)
         slow, before = left > SLOW * before, left
         if attempts >= STUCK or (slow and left <= max(MANY * n, SOME)):
-            if work.methods.ready[1] == 0:
-                return False
+            if work.methods.ready[2] == 0:
+                return NEEDS_PATCHES
             size, level = CORE, UNSETTLED
             if attempts >= STUCK:  # it goes round in circles: larger patches
                 core = min(2 * core, LARGE)
                 size, level, attempts = core, WELL, 0
-            if call_patches(contacts, w, r, level * goal, scale, size, work) > 0:
+            solved = call_patches(contacts, w, r, level * goal, scale, size, work)
+            if solved < 0:
+                return NEEDS_INTERIOR_POINT
+            if solved > 0:
                 limit = SHORT
             attempts += 1
         elif left <= max(FEW * n, SOME):
@@ -338,7 +344,7 @@ def solve_many(contacts: Contacts, w: Array, r: Array, tol: float, speed: float,
         if math.isnan(error):
             restore_best(contacts, w, r, work)
             error, scale = judge(contacts, w, r, speed, work)
-    return True
+    return 0
 
 
 @apart
@@ -355,8 +361,10 @@ def direct(
     count: int,
     lu: BlockLU,
     report: Indices,
+    ready: Indices,
+    path: Any,
 ) -> float:
-    """Improve w and r by the direct methods; return the residual.
+    """Improve w and r by the direct methods; return the residual, -1 if the interior-point method is to be compiled.
 
     Residual and ``goal`` are velocities. ``start`` says what is asked for: one method after the other (`OUTRIGHT`), an
     iteration of bodies at rest (`SETTLE`), or the method whose turn it is in the attempt ``start - ATTEMPT``.
@@ -379,10 +387,12 @@ def direct(
         report[NEWTON] += spent
         if error <= goal or start != OUTRIGHT:
             return error
-    path = path_arrays(n)
+    if ready[1] == 0:
+        return -1.0
     least, _ = residual(contacts, w, r, weight, trial.errors)
-    copy(r, path.kept)
-    spent, error, _ = follow(contacts, w, r, W, weight, goal, scale, PATH_STEPS, count, lu, trial, path)
+    before = np.empty((n, 3))
+    copy(r, before)
+    spent, error = path(contacts, w, r, W, weight, free, goal, scale, count, lu)
     report[INTERIOR_POINT] += spent
     if goal < error < scale:
         spent, error, _ = proximal_newton(
@@ -390,7 +400,7 @@ def direct(
         )
         report[NEWTON] += spent
     if not error <= least and not math.isnan(least):
-        copy(path.kept, r)
+        copy(before, r)
         impose(contacts, r, free, w)
         return least
     return error
@@ -399,10 +409,14 @@ def direct(
 @inner
 def call_direct(
     contacts: Contacts, w: Array, r: Array, goal: float, scale: float, start: int, count: int, work: Workspace
-) -> None:
-    """Improve w and r by the direct methods."""
-    W, weight = work.local.W, work.local.weight
-    work.methods.direct(contacts, w, r, W, weight, work.free, goal, scale, start, count, work.lu, work.report)
+) -> float:
+    """Improve w and r by the direct methods; return the residual, or -1."""
+    W, weight, at = work.local.W, work.local.weight, work.methods
+    error: float = at.direct(
+        *(contacts, w, r, W, weight, work.free, goal, scale, start, count, work.lu, work.report),
+        *(at.ready, at.interior_point),
+    )
+    return error
 
 
 @inner
@@ -411,7 +425,8 @@ def call_patches(
 ) -> int:
     """Solve the patches of contacts above the goal; return how many could be."""
     solved: int = work.methods.patches(
-        contacts, w, r, work.local, work.errors, goal, scale, core, work.methods.direct
+        *(contacts, w, r, work.local, work.errors, goal, scale, core),
+        *(work.methods.ready, work.methods.interior_point, work.methods.direct),
     )
     work.report[PATCHES] += 1
     if solved > 0:

@@ -15,8 +15,7 @@ import numpy as np
 from tamis.errors import SimulationError
 from tamis.interfaces import port
 from tamis.replays import Replay
-from tamis.sim import common
-from tamis.sim.common.records import read_record
+from tamis.sim.common.records import GENERATED, read_record
 from tamis.sim.fire import heating, scene
 from tamis.sim.fire.drawing import replay_of
 from tamis.sim.fire.drive import History, follow, results
@@ -31,7 +30,6 @@ from tamis.types import Array, Indices, Mask
 
 GRAVITY = 9.81
 COLD, HEATED, BARE = 0, 1, 2  # rows of the temperatures
-MOTION = File(common.__file__).parent / "motion.csv"
 
 
 class Built(NamedTuple):
@@ -64,7 +62,9 @@ class Braced(scene.Heated):
     braces: str = scene.section_port("HEA100", "braces")
     bow: float = port(0.004, bounds=(0.0, 0.05), doc="of unloaded braces, half sine, over their length")
     motion: str = port(
-        str(MOTION), kind="file", doc="ground acceleration, AT2 or CSV; by default a generated motion of 40 s"
+        str(GENERATED),
+        kind="file",
+        doc="ground acceleration, AT2 or CSV; by default a generated motion of 40 s",
     )
     pga: float = port(
         0.0, unit="m/s2", bounds=(0.0, 50.0), doc="peak to which it is scaled; 0 is no earthquake"

@@ -259,7 +259,7 @@ def room(model: Model, pairs: int, contacts: int) -> Scratch:
     bodies, geometry, found = model.bodies, model.geometry, manifolds(contacts)
     solver, at = solve.workspace(responding, contacts), world(geometry)
     detection = Detection(at, broad.sweep(len(geometry.kind)), _ints(pairs, 2), narrow(geometry, at, found))
-    detect = Address(
+    detect = Address.of(
         kernels.detect,
         *(0, np.zeros((n, 3)), np.zeros((n, 4)), geometry, model.laws.meet, bodies.responds),
         *(model.stops, 0.0, detection, found),

@@ -9,7 +9,7 @@ import numpy as np
 
 from tamis.interfaces import Port
 from tamis.sim.nscd.history import History
-from tamis.sim.nscd.scenes import basic, masonry, rockfall
+from tamis.sim.nscd.scenes import basic, masonry, rockfall, struck
 from tamis.simulation import simulator
 from tamis.types import Array
 
@@ -204,3 +204,16 @@ def wall(case: rockfall.Wall) -> dict[str, Array]:
         "lost_friction": 0.0 - history.ledger.friction.sum(axis=1),
         **_books(history),
     }
+
+
+@simulator(
+    name="tamis:nscd.rockfall_wall",
+    version="1",
+    inputs=rockfall.ArticulatedWall,
+    outputs={**struck.PORTS, **_BOOKS},
+    references=(*_REFERENCES, "Gupta et al. 2023, doi:10.1016/j.engstruct.2023.116936"),
+)
+def rockfall_wall(case: rockfall.ArticulatedWall) -> dict[str, Array]:
+    """Throw a rock at a wall of concrete blocks that turn about bars, until all is at rest."""
+    history = case.history()
+    return {**struck.outcome(history, case), **_books(history)}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+import numpy as np
+
 from tamis.errors import TamisError, TamisWarning
 from tamis.files import save_arrays
 from tamis.study.context import Context
@@ -16,7 +18,7 @@ def run(context: Context) -> None:
     """Run every cheaper level, and leave its points and the numbers observed."""
     study = context.study
     u = cheap_points(study)
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = {"names": np.array([level.name for level in study.cheap])}
     for k, level in enumerate(study.cheap):
         keys, runs = run_level(context, level, u[: level.n])
         bad = int((~runs.good).any(axis=1).sum())

@@ -138,6 +138,7 @@ class Enriched(Generic[Fitted]):
     runs: Runs
     growth: Array  # (rounds, scores, 2), number of runs and score
     added: Any  # (experiments, runs), keys of the runs beyond the design
+    added_cheap: tuple[Any, ...]  # the same of each cheaper level
 
 
 def enriched(context: Context, one_round: Callable[[Runs, int], Round[Fitted]]) -> Enriched[Fitted]:
@@ -148,7 +149,8 @@ def enriched(context: Context, one_round: Callable[[Runs, int], Round[Fitted]]) 
     study = context.study
     table, design = study.tables.surrogate.enrich, study.tables.design
     runs = design_runs(study)
-    first, keys = len(runs.u), [np.empty((len(study.experiments), 0), dtype="U1")]
+    none = np.empty((len(study.experiments), 0), dtype="U1")
+    first, keys, below_keys = len(runs.u), [none], [[none] for _ in study.cheap]
     growth: list[list[list[float]]] = []
     cheaply = 0.0  # spent on cheaper levels, in points of the study's own simulator
     while True:
@@ -165,9 +167,12 @@ def enriched(context: Context, one_round: Callable[[Runs, int], Round[Fitted]]) 
         n = min(table.batch, int(table.budget - spent))
         candidates = last.candidates(table.where)
         level, chosen = _next(study, last, runs, candidates, n)
+        # every point of a level is run at all levels below it, at no charge to the budget
+        for k, below in enumerate(study.cheap[: None if level is None else level + 1]):
+            new_keys, more = run_level(context, below, chosen)
+            below_keys[k].append(new_keys)
+            runs = runs.with_cheaper(k, more)
         if level is not None:
-            _, more = run_level(context, study.cheap[level], chosen)
-            runs = runs.with_cheaper(level, more)
             cheaply += len(chosen) * float(study.cheap[level].cost or 1.0)
             continue
         new_keys, more = _run_at(context, chosen)
@@ -183,7 +188,8 @@ def enriched(context: Context, one_round: Callable[[Runs, int], Round[Fitted]]) 
         )
         text = f"Enrichment spent its {spent} runs a test{cheap}; {last.measure} is {reached}."
         warnings.warn(text, TamisWarning, stacklevel=2)
-    return Enriched(last.surrogate, runs, np.array(growth), np.hstack(keys))
+    below_all = tuple(np.hstack(each) for each in below_keys)
+    return Enriched(last.surrogate, runs, np.array(growth), np.hstack(keys), below_all)
 
 
 def _next(
@@ -191,21 +197,27 @@ def _next(
 ) -> tuple[int | None, Array]:
     """Choose the next points, and the cheaper level to run them at, None for the study's own simulator.
 
-    As many points of each level as take the time of n expensive ones; the level that takes most error away in it.
+    As many points of each level as take the time of n expensive ones; the level that takes most error away in the time
+    that its points take, runs at the levels below included.
     """
     assert study.tables.surrogate.enrich is not None
     criterion = study.tables.surrogate.enrich.where
     chosen = enrich(last.surrogate, last.u, last.y, candidates, n, criterion=criterion)
     if last.worth is None:
         return None, chosen
+    costs = [float(level.cost or 1.0) for level in study.cheap] + [1.0]
+
+    def rate(level: int, points: Array) -> float:
+        assert last.worth is not None
+        removed = sum(last.worth(k, points, candidates) for k in range(level + 1))
+        return removed / (len(points) * sum(costs[: level + 1]))
+
     best: tuple[int | None, Array] = None, chosen
-    most = last.worth(len(study.cheap), chosen, candidates) / n
-    for k, (level, have) in enumerate(zip(study.cheap, runs.cheaper, strict=True)):
-        cost = float(level.cost or 1.0)
-        many = min(max(1, int(n / cost)), _MOST_CHEAP, len(candidates) // 2)
+    most = rate(len(study.cheap), chosen)
+    for k, have in enumerate(runs.cheaper):
+        many = min(max(1, int(n / costs[k])), _MOST_CHEAP, len(candidates) // 2)
         points = enrich(last.surrogate, have.u, have.y, candidates, many, criterion=criterion)
-        removed = last.worth(k, points, candidates) / (many * cost)
-        if removed > most:
+        if (removed := rate(k, points)) > most:
             best, most = (k, points), removed
     return best
 

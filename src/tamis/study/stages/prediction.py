@@ -21,7 +21,7 @@ from tamis.inference.likelihood import Forward, Likelihood, answers
 from tamis.inference.posterior import Posterior
 from tamis.noise import Known, Sum
 from tamis.results.records import Panel, Source, load_records, save_records
-from tamis.results.shapes import effective
+from tamis.results.shapes import effective, worth_of
 from tamis.study.context import Context, behind, load_posterior, load_surrogate
 from tamis.study.definition import Study
 from tamis.study.layout import Block, layout, size
@@ -101,7 +101,9 @@ def series_panels(
     that tell of errors of the surrogate.
     """
     draws = series_draws(study, series, posterior, rng)
-    _, share, worth = _inside(series, posterior) if posterior is not None else (None, 1.0, math.nan)
+    share, worth = 1.0, math.nan
+    if posterior is not None:
+        share, worth = _inside(series, posterior)[1], series_worth(study, series, posterior, len(draws))
     source = study.space if posterior is None else posterior
     predictive = predict_series(source, terms, n=len(draws), rng=rng, draws=draws, given=given)
     return [
@@ -130,8 +132,14 @@ def series_draws(study: Study, series: Series, posterior: Posterior | None, rng:
     return np.asarray(posterior.flat[rng.choice(rows, size=min(n, len(rows)), replace=False)])
 
 
+def series_worth(study: Study, series: Series, posterior: Posterior, n: int) -> float:
+    """Return how many independent draws the n that a series is predicted at are worth."""
+    rows, _, whole = _inside(series, posterior)
+    return whole if study.chain is not None else worth_of(n, len(rows), whole)
+
+
 def _inside(series: Series, posterior: Posterior) -> tuple[NDArray[np.intp], float, float]:
-    """Return the draws a prediction is made from, their share of all, and how many independent ones they are worth."""
+    """Return the draws there are for a prediction, their share of all, and how many independent ones they are worth."""
     inside = posterior.where(series.where or {})
     share = float(inside.mean())
     if not inside.any():
@@ -188,15 +196,19 @@ def chain_panels(
     predictive = predict_series(posterior, terms, n=0, rng=rng, draws=posterior.flat[rows], again=again)
     names, best = _best(study, series, posterior, [[forward for _, forward in terms], *again])
     kept = rows[predictive.kept]
+    source, each = (posterior.diagnostics[key] for key in ("source", "worth"))
+    left = np.bincount(source[kept], minlength=len(each)) / np.maximum(
+        np.bincount(source, minlength=len(each)), 1
+    )
     panels = []
     for j, block in enumerate(layout([series], study.simulator)):
         mine = predictive.part(block.columns.tolist(), block.x)
         found = variance_split(
             mine.model.reshape(table.replicates, len(kept), -1),
-            posterior.diagnostics["source"][kept].astype(np.int64),
-            stochastic=study.stochastic,
+            source[kept].astype(np.int64),
+            stochastic=study.stochastic(series.experiments),
             rng=rng,
-            worth=_behind(worth, len(rows)),
+            worth=left * each,
         )
         beside: dict[str, Any] = {
             "best": best[:, block.columns],
@@ -208,12 +220,6 @@ def chain_panels(
         }
         panels.append(make_panel(mine, share=share, worth=worth, **_words(series, j, block, ()), **beside))
     return panels
-
-
-def _behind(worth: float, n: int) -> float:
-    """Return how many independent draws the rows are worth from which n were drawn, which are worth so many."""
-    left = 1 / worth - 1 / n
-    return 1 / left if left > 0 else math.inf
 
 
 def _best(

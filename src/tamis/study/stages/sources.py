@@ -20,7 +20,7 @@ from tamis.inference.compare import model_probabilities
 from tamis.inference.posterior import Posterior
 from tamis.results.gather import load_emulations
 from tamis.results.records import Source, save_records
-from tamis.results.shapes import effective
+from tamis.results.shapes import effective, worth_of
 from tamis.results.study import load_study
 from tamis.results.worries import worries
 from tamis.study.build import build
@@ -47,8 +47,11 @@ def run(context: Context) -> None:
         rng = context.rng("sources", k)
         p = _density(posterior) if table.reweight == "posterior" else None
         n = len(posterior.flat)
-        rows = rng.choice(n, size=counts[k], replace=p is not None or counts[k] > n, p=p)
-        worth = float(np.min(effective(posterior)))
+        replaced = p is not None or counts[k] > n
+        rows = rng.choice(n, size=counts[k], replace=replaced, p=p)
+        whole = min(float(np.min(effective(posterior))), float(n))
+        if p is not None:
+            whole /= n * float(p @ p)
         records.append(
             Source(
                 name=origin.name,
@@ -60,7 +63,8 @@ def run(context: Context) -> None:
                 units=tuple(parameter.unit for parameter in posterior.space.parameters),
                 worries=_serious(origin, posterior),
                 content=posterior_content(origin.study.raw),
-                effective=worth if p is None else worth / (n * float(p @ p)),
+                effective=whole,
+                worth=worth_of(int(counts[k]), n, whole, replaced=replaced),
                 x=posterior.flat[rows],
                 log_likelihood=posterior.log_likelihood.ravel()[rows],
                 log_prior=posterior.log_prior.ravel()[rows],
@@ -89,7 +93,8 @@ def _weights(study: Study, posteriors: Sequence[Posterior]) -> Array:
             )
         evidence.append(posterior.log_evidence[0])
     try:
-        same_measurements([build(origin.study.raw) for origin in study.origins])
+        sampled = [build(origin.study.raw) for origin in study.origins]
+        same_measurements(sampled, [origin.name for origin in study.origins])
     except StudyError as error:
         raise StudyError(
             f'{study.path.name}: parameters.weights: {error}; or set weights = "equal"'

@@ -182,6 +182,7 @@ def run(context: Context) -> None:
 
     found = enriched(context, one_round)
     arrays = {**found.surrogate.arrays(), **found.runs.arrays(), "added": found.added}
+    arrays |= {f"added.{k}": keys for k, keys in enumerate(found.added_cheap)}
     save_arrays(study.results / "surrogate.npz", arrays)
     records = _records(study, found.runs, found.surrogate, found.growth, last[-1])
     save_records(study.results / "emulation.npz", records)

@@ -287,10 +287,19 @@ def reasons(raw: Raw) -> dict[str, str]:
                 why = "the simulator's code has changed"
             elif was["tamis"] != now["tamis"]:
                 why = "tamis itself has changed"
+            elif name == "sources" and (changed := _changed_sources(raw)):
+                why = f"the posterior of {' and of '.join(changed)} has changed"
             else:
                 why = "the study file, its data or an earlier stage has changed"
         found[name] = why
     return found
+
+
+def _changed_sources(raw: Raw) -> list[str]:
+    """Return the studies, as the file names them, whose posteriors are not those that were drawn from."""
+    drawn, names = read_manifest(raw.results).get("posteriors", {}), drawn_from(raw.table("parameters"))
+    each = zip([names] if isinstance(names, str) else names, sources(raw), strict=True)
+    return [name for name, source in each if drawn.get(name, "") not in ("", posterior_content(source))]
 
 
 def comparison_folder(raws: Sequence[Raw]) -> Path:

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from tamis.jit import kernel
 from tamis.sim.contact.active_set import linearise
 from tamis.sim.contact.assembled.gauss_seidel import Problem, residual, velocities
-from tamis.sim.contact.assembled.linear import Factor, Pattern, factorise, solve
-from tamis.sim.contact.assembled.newton import fill_row
+from tamis.sim.contact.assembled.linear import fill_row, solve_pairs
 from tamis.sim.contact.cone import project
+from tamis.sim.contact.linear import BlockLU, factorise, reset
 from tamis.sim.contact.tuning import (
     DECIDE,
     DIGITS,
@@ -54,14 +54,15 @@ def errors_of(p: Problem, x: Array, u: Array) -> float:
 
 @kernel
 def active_set_newton(
-    p: Problem, pattern: Pattern, f: Factor, x: Array, u: Array, scratch: Array, tol: float, budget: int
+    p: Problem, count: int, lu: BlockLU, x: Array, u: Array, scratch: Array, tol: float, budget: int
 ) -> tuple[int, float, int]:
     """Improve x until its residual is within tol; return iterations, residual and worst contact.
 
-    ``scratch`` is (6, n, 3).
+    ``scratch`` is (5, n, 3).
     """
     n = len(p.mu)
-    change, tried, settled, best, work = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4]
+    change, tried, settled, best = scratch[0], scratch[1], scratch[2], scratch[3]
+    work = np.empty(((n + 1) // 2, 6))
     for i in range(n):
         for j in range(3):
             best[i, j] = x[i, j]
@@ -72,18 +73,16 @@ def active_set_newton(
         turn = iterations % 3
         rho = DECIDE * (1.0 if turn == 0 else VARY if turn == 1 else 1.0 / VARY)
         iterations += 1
-        for k in range(len(f.block)):
-            for j in range(9):
-                f.block[k, j] = 0.0
-        for step in range(len(pattern.order)):
-            i = pattern.order[step]
+        reset(len(work), count, lu)
+        for i in range(n):
             a, first, second, third = linearise(
                 *(x[i, 0], x[i, 1], x[i, 2], u[i, 0], u[i, 1], u[i, 2]), p.mu[i], rho, 1.0 / stiff
             )
             change[i, 0], change[i, 1], change[i, 2] = a
-            fill_row(p, i, step, pattern, f, (*first, *second, *third))
-        factorise(pattern, f)
-        solve(pattern, f, change, work)
+            fill_row(p, i, lu, (*first, *second, *third))
+        if not factorise(len(work), lu):
+            break
+        solve_pairs(lu, change, work)
         length = 1.0
         while True:
             for i in range(n):

@@ -43,8 +43,9 @@ from numpy.typing import NDArray
 
 from tamis.jit import inner, kernel
 from tamis.sim.contact.assembled.gauss_seidel import Problem, residual, velocities
-from tamis.sim.contact.assembled.linear import Factor, Pattern, factorise, solve
+from tamis.sim.contact.assembled.linear import solve_pairs
 from tamis.sim.contact.cone import project
+from tamis.sim.contact.linear import BlockLU, factorise, reset
 from tamis.sim.contact.lorentz import (
     EARLY,
     LEAST_FRICTION,
@@ -86,25 +87,24 @@ def rescale(p: Problem, t: Problem, scale: Array) -> float:
 
 
 @inner
-def fill_matrix(t: Problem, pattern: Pattern, f: Factor, w: Interior, eta: Array) -> None:
-    """Write ``E W + Q_w^-1`` into the places of the factor."""
-    first = 2 * len(pattern.later)
-    for k in range(len(f.block)):
-        for c in range(9):
-            f.block[k, c] = 0.0
-    for step in range(len(pattern.order)):
-        i = pattern.order[step]
+def fill_matrix(t: Problem, count: int, lu: BlockLU, w: Interior, eta: Array) -> None:
+    """Fill the ``count`` blocks of ``E W + Q_w^-1``."""
+    blocks, place = lu.blocks, lu.place
+    reset((len(t.mu) + 1) // 2, count, lu)
+    for i in range(len(t.mu)):
         u1, u2 = w.velocity[i, 1], w.velocity[i, 2]
         s = math.sqrt(u1 * u1 + u2 * u2)
         d1, d2 = (u1 / s, u2 / s) if s > 0.0 else (0.0, 0.0)
+        x, o = i // 2, 3 * (i % 2)
         for k in range(t.ptr[i], t.ptr[i + 1]):
-            out = pattern.source[k]
+            j = t.col[k]
+            z, c = place[x, j // 2], 3 * (j % 2)
             for b in range(3):
                 m1, m2 = t.block[k, 3 * b + 1], t.block[k, 3 * b + 2]
-                f.block[out, b] = t.block[k, 3 * b] + d1 * m1 + d2 * m2
-                f.block[out, 3 + b] = m1
-                f.block[out, 6 + b] = m2
-        g = w.centre[i]
+                blocks[z, o, c + b] = t.block[k, 3 * b] + d1 * m1 + d2 * m2
+                blocks[z, o + 1, c + b] = m1
+                blocks[z, o + 2, c + b] = m2
+        z, g = place[x, x], w.centre[i]
         for a in range(3):
             for b in range(3):
                 m = t.diagonal[i, a, b]
@@ -114,7 +114,7 @@ def fill_matrix(t: Problem, pattern: Pattern, f: Factor, w: Interior, eta: Array
                 m += 2.0 * sign * g[a] * g[b] / eta[i]
                 if a == b:
                     m += (1.0 if a > 0 else -1.0) / eta[i] + 1e-12
-                f.block[first + step, 3 * a + b] = m
+                blocks[z, o + a, o + b] = m
 
 
 @inner
@@ -155,8 +155,8 @@ def place(p: Problem, w: Interior, x: Array, u: Array, unit: float, start: float
 def follow_path(
     p: Problem,
     t: Problem,
-    pattern: Pattern,
-    f: Factor,
+    count: int,
+    lu: BlockLU,
     w: Interior,
     x: Array,
     u: Array,
@@ -173,7 +173,7 @@ def follow_path(
     n = len(p.mu)
     unit = rescale(p, t, w.scale)
     eta = np.empty(n)
-    trial, old = np.empty((n, 3)), np.empty((n, 3))
+    trial, old, work = np.empty((n, 3)), np.empty((n, 3)), np.empty(((n + 1) // 2, 6))
     wide = 0.0
     place(p, w, x, u, unit, start)
     best, worst, seen, narrow, since = math.inf, 0, math.inf, math.inf, 0
@@ -225,9 +225,10 @@ def follow_path(
         for i in range(n):
             for c in range(3):
                 w.ax[i, c] = -w.dual[i, c]
-        fill_matrix(t, pattern, f, w, eta)
-        factorise(pattern, f)
-        solve(pattern, f, w.ax, w.work)
+        fill_matrix(t, count, lu, w, eta)
+        if not factorise(len(work), lu):
+            return iteration - 1, best, worst
+        solve_pairs(lu, w.ax, work)
         step_dual(t, w, w.ax, w.ay)
         step = min(longest(w.x, w.ax), longest(w.y, w.ay))
         ahead = 0.0
@@ -247,7 +248,7 @@ def follow_path(
         for i in range(n):
             for c in range(3):
                 w.dx[i, c] = w.work[i, c]
-        solve(pattern, f, w.dx, w.work)
+        solve_pairs(lu, w.dx, work)
         step_dual(t, w, w.dx, w.dy)
         step = 0.99 * min(longest(w.x, w.dx), longest(w.y, w.dy))
         for i in range(n):

@@ -17,10 +17,11 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.jit import inner, kernel
+from tamis.jit import kernel
 from tamis.sim.contact.assembled.gauss_seidel import Problem, residual, velocities
-from tamis.sim.contact.assembled.linear import Factor, Pattern, factorise, solve
+from tamis.sim.contact.assembled.linear import fill_row, solve_pairs
 from tamis.sim.contact.cone import project, slope
+from tamis.sim.contact.linear import BlockLU, factorise, reset
 from tamis.sim.contact.newton import INNER, LARGEST, SHARE, SMALLEST
 
 Array = NDArray[np.float64]
@@ -41,50 +42,20 @@ def imbalance(p: Problem, x: Array, centre: Array, c: float, u: Array, force: Ar
     return math.sqrt(total)
 
 
-@inner
-def fill_row(
-    p: Problem,
-    i: int,
-    step: int,
-    pattern: Pattern,
-    f: Factor,
-    D: tuple[float, float, float, float, float, float, float, float, float],
-) -> None:
-    """Write the row of contact ``i``, the pivot ``step``, of ``I + D W`` into the places of the factor."""
-    first = 2 * len(pattern.later)
-    d00, d01, d02, d10, d11, d12, d20, d21, d22 = D
-    for k in range(p.ptr[i], p.ptr[i + 1]):
-        out = pattern.source[k]
-        for b in range(3):
-            m0, m1, m2 = p.block[k, 3 * b], p.block[k, 3 * b + 1], p.block[k, 3 * b + 2]
-            f.block[out, b] = d00 * m0 + d01 * m1 + d02 * m2
-            f.block[out, 3 + b] = d10 * m0 + d11 * m1 + d12 * m2
-            f.block[out, 6 + b] = d20 * m0 + d21 * m1 + d22 * m2
-    for b in range(3):
-        m0, m1, m2 = p.diagonal[i, 0, b], p.diagonal[i, 1, b], p.diagonal[i, 2, b]
-        f.block[first + step, b] = d00 * m0 + d01 * m1 + d02 * m2
-        f.block[first + step, 3 + b] = d10 * m0 + d11 * m1 + d12 * m2
-        f.block[first + step, 6 + b] = d20 * m0 + d21 * m1 + d22 * m2
-        f.block[first + step, 4 * b] += 1.0
-
-
 @kernel
-def fill(p: Problem, centre: Array, c: float, u: Array, pattern: Pattern, f: Factor) -> None:
-    """Write ``I + D W`` into the places of the factor."""
-    for k in range(len(f.block)):
-        for j in range(9):
-            f.block[k, j] = 0.0
-    for step in range(len(pattern.order)):
-        i = pattern.order[step]
+def fill(p: Problem, centre: Array, c: float, u: Array, count: int, lu: BlockLU) -> None:
+    """Fill the ``count`` blocks of ``I + D W``."""
+    reset((len(p.mu) + 1) // 2, count, lu)
+    for i in range(len(p.mu)):
         D = slope(*(centre[i, 0], centre[i, 1], centre[i, 2]), *(u[i, 0], u[i, 1], u[i, 2]), p.mu[i], c)
-        fill_row(p, i, step, pattern, f, D)
+        fill_row(p, i, lu, D)
 
 
 @kernel
 def polish(
     p: Problem,
-    pattern: Pattern,
-    f: Factor,
+    count: int,
+    lu: BlockLU,
     x: Array,
     u: Array,
     scratch: Array,
@@ -95,11 +66,11 @@ def polish(
     """Improve x until its residual is within tol; return iterations, residual and worst contact.
 
     The first centre has the stiffness ``c``; once ``budget`` iterations are spent no further one is begun. ``scratch``
-    is (6, n, 3).
+    is (5, n, 3).
     """
     n = len(p.mu)
     centre, force, step = scratch[0], scratch[1], scratch[2]
-    trial, work, kept = scratch[3], scratch[4], scratch[5]
+    trial, kept, work = scratch[3], scratch[4], np.empty(((n + 1) // 2, 6))
     unit = 0.0  # of scaled impulses: a velocity over the root of w
     for i in range(n):
         unit = max(unit, p.root[i])
@@ -116,12 +87,13 @@ def polish(
         size = imbalance(p, x, centre, c, u, force)
         spent = 0
         while size > target and spent < INNER:
-            fill(p, centre, c, u, pattern, f)
-            factorise(pattern, f)
+            fill(p, centre, c, u, count, lu)
+            if not factorise(len(work), lu):
+                break
             for i in range(n):
                 for j in range(3):
                     step[i, j] = -force[i, j]
-            solve(pattern, f, step, work)
+            solve_pairs(lu, step, work)
             length = 1.0
             while True:
                 for i in range(n):

@@ -1,4 +1,4 @@
-"""The door for assembled frictional contact problems.
+"""Assembled frictional contact problems: which method runs when.
 
 No single method solves them all in good time. Sweeps with mixing (`gauss_seidel`) settle most problems in 20 to 100
 sweeps and never need help with bad scaling; the path through the interior of the cones (`interior_point`) settles
@@ -7,7 +7,7 @@ path stands still. So sweeps begin, in bouts; after each bout their own rate pre
 more than the path would cost, counted in products of blocks from the elimination order, the path is followed and
 sweeps go on from where it ends.
 
-The problem is not monotone, and any of this may come to nothing. The path then begins elsewhere: first near what the
+The problem is not monotone, and any of this may fail. The path then begins elsewhere: first near what the
 sweeps have found, then from the axes of the cones, then nearer and nearer again. All of 52 problems, 13 published and
 39 of walls, arches, stacks and grains, are solved to 1e-6 so, one of them by 17 000 sweeps in the end; without
 Newton's method and further starts two were not. Nothing is left to the caller to choose.
@@ -28,8 +28,9 @@ from tamis.sim.contact.assembled import mixing
 from tamis.sim.contact.assembled.active_set import active_set_newton
 from tamis.sim.contact.assembled.gauss_seidel import Problem, fill_blocks, invert_all, relax
 from tamis.sim.contact.assembled.interior_point import follow_path
-from tamis.sim.contact.assembled.linear import Factor, Pattern, eliminate, locate
+from tamis.sim.contact.assembled.linear import FILL, order_pairs
 from tamis.sim.contact.assembled.newton import polish
+from tamis.sim.contact.linear import BlockLU, block_lu
 from tamis.sim.contact.lorentz import Interior
 from tamis.sim.contact.newton import FIRST
 
@@ -50,7 +51,8 @@ AGAIN = 60  # attempts of Newton's method, with sweeps between them, once all st
 POLISH = 30  # with so many iterations,
 CLOSE, STIFF = 1e-4, 1e3  # and below this residual from such a stiffness
 MOST_CONTACTS = 4000  # beyond, the table of the elimination costs more than the sweeps it could save
-MOST_PRODUCTS = 4_000_000
+MOST_PRODUCTS = 1_000_000  # of 6x6 blocks,
+PRODUCT = 5.0  # each of which takes as long as so many products of a 3x3 block and a vector in a sweep
 MOST_SWEEPS = 20_000
 MOST_WORK = 1e9  # products of blocks in all sweeps: some seconds
 
@@ -144,70 +146,60 @@ def _sweeps_left(before: float, e: float, done: int, tol: float) -> float:
 
 
 class _Path:
-    """The interior-point method with its elimination order, found when first asked for."""
+    """The direct methods with their elimination order, found when first asked for."""
 
     def __init__(self, p: Problem) -> None:
         self.p = p
-        self.pattern: Pattern | None = None
-        self.tried = 0
+        self.lu: BlockLU | None = None
+        self.count = self.products = self.tried = self.again = 0
         self.followed = False
-        self.again = 0
 
     def pays(self, rival: float) -> bool:
-        """Say whether the path costs less than ``rival`` products of blocks."""
+        """Say whether the path costs less than ``rival`` products of a 3x3 block and a vector."""
         n, blocks = len(self.p.mu), int(self.p.ptr[-1])
         overhead = 2.0 * blocks + 15.0 * n
-        most = int(min(MOST_PRODUCTS, max(rival / USUAL_STEPS - overhead, 0.0) / 3.0))
-        if self.pattern is not None:
-            return len(self.pattern.target) <= most
-        if most < max(2 * self.tried, 2 * blocks):  # the elimination is not free either
+        most = int(min(MOST_PRODUCTS, max(rival / USUAL_STEPS - overhead, 0.0) / PRODUCT))
+        if self.lu is not None:
+            return self.products <= most
+        if most < max(2 * self.tried, blocks):  # the elimination is not free either
             return False
         self.tried = most
-        table = np.zeros((n, n), np.uint8)
-        order, degrees = np.empty(n, np.int64), np.empty(n, np.int64)
-        products = eliminate(self.p.ptr, self.p.col, table, order, degrees, most)
-        if products < 0:
-            return False
-        ptr = np.zeros(n + 1, np.int64)
-        np.cumsum(degrees, out=ptr[1:])
-        later, source = np.empty(int(ptr[-1]), np.int64), np.empty(blocks, np.int64)
-        self.pattern = Pattern(order, ptr, later, source, np.empty(products, np.int32))
-        locate(table, self.p.ptr, self.p.col, self.pattern)
-        return True
+        lu = block_lu((n + 1) // 2, FILL)
+        self.count, self.products = order_pairs(self.p.ptr, self.p.col, lu, most)
+        if self.count:
+            self.lu = lu
+        return self.count > 0
 
     def retry(self, x: Array, u: Array, tol: float) -> tuple[int, float, int]:
         """Improve what sweeps have made of x, by the two forms of Newton's method in turn."""
-        assert self.pattern is not None
+        assert self.lu is not None
         self.again += 1
-        n, fill = len(self.p.mu), len(self.pattern.later)
-        factor, scratch = Factor(np.empty((2 * fill + n, 9)), np.empty((n, 3, 3))), np.empty((6, n, 3))
+        scratch = np.empty((5, len(self.p.mu), 3))
         if self.again % 2:
-            return active_set_newton(self.p, self.pattern, factor, x, u, scratch, tol, ACTIVE)
-        return polish(self.p, self.pattern, factor, x, u, scratch, tol, POLISH, FIRST)
+            return active_set_newton(self.p, self.count, self.lu, x, u, scratch, tol, ACTIVE)
+        return polish(self.p, self.count, self.lu, x, u, scratch, tol, POLISH, FIRST)
 
     def follow(self, x: Array, u: Array, start: float, tol: float) -> tuple[int, float, int]:
         """Follow the path into x and polish where it ends; return steps, residual and worst contact."""
-        assert self.pattern is not None
-        n, blocks, fill = len(self.p.mu), int(self.p.ptr[-1]), len(self.pattern.later)
-        factor = Factor(np.empty((2 * fill + n, 9)), np.empty((n, 3, 3)))
-        scaled = self.p._replace(
-            block=np.empty((blocks, 9)), diagonal=np.empty((n, 3, 3)), q=np.empty((n, 3))
+        assert self.lu is not None
+        p, count, lu, n = self.p, self.count, self.lu, len(self.p.mu)
+        scaled = p._replace(
+            block=np.empty((int(p.ptr[-1]), 9)), diagonal=np.empty((n, 3, 3)), q=np.empty((n, 3))
         )
-        work, scratch = Interior(*np.empty((len(Interior._fields), n, 3))), np.empty((6, n, 3))
+        work, scratch = Interior(*np.empty((len(Interior._fields), n, 3))), np.empty((5, n, 3))
         steps = 0
         if self.followed:  # from nothing it wanders, and the first path is soon at its end
-            steps, e, worst = active_set_newton(self.p, self.pattern, factor, x, u, scratch, tol, ACTIVE)
+            steps, e, worst = active_set_newton(p, count, lu, x, u, scratch, tol, ACTIVE)
             if e <= tol:
                 return steps, e, worst
         self.followed = True
-        more, e, worst = follow_path(self.p, scaled, self.pattern, factor, work, x, u, start, tol, PATH_STEPS)
+        more, e, worst = follow_path(p, scaled, count, lu, work, x, u, start, tol, PATH_STEPS)
         steps += more
         if tol < e < DECIDED:
-            stiffness = STIFF if e < CLOSE else FIRST
-            more, e, worst = polish(self.p, self.pattern, factor, x, u, scratch, tol, POLISH, stiffness)
+            more, e, worst = polish(p, count, lu, x, u, scratch, tol, POLISH, STIFF if e < CLOSE else FIRST)
             steps += more
         if tol < e < DECIDED:
-            more, e, worst = active_set_newton(self.p, self.pattern, factor, x, u, scratch, tol, ACTIVE)
+            more, e, worst = active_set_newton(p, count, lu, x, u, scratch, tol, ACTIVE)
             steps += more
         return steps, e, worst
 

@@ -39,8 +39,13 @@ class Played(Case):
 
     h: float
     duration: float
-    tol: ClassVar[float] = 1e-8  # bound of the residual of the contact problem
+    tol: ClassVar[float] = 1e-8
     still: ClassVar[drive.Rest | None] = None  # when it may end before the duration
+
+    @property
+    def allowed(self) -> float:
+        """Bound of the residual of the contact problem in a step."""
+        return self.tol
 
     def scene(self) -> Scene:
         """Return the bodies, the laws between them and gravity."""
@@ -52,7 +57,7 @@ class Played(Case):
             self.scene(),
             self.duration,
             h=self.h,
-            tol=self.tol,
+            tol=self.allowed,
             record=record,
             contacts=contacts,
             rest=self.still,

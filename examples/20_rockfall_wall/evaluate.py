@@ -1,0 +1,144 @@
+"""What the studies found beside what Gupta et al. (2023) print, as Markdown: run it after ``make rockfall``.
+
+Errors of the surrogates (left out, and on the held-out impacts of `checks.py`), total Sobol indices, Table 5 and the
+errors of the calibrated model are read from results/; only the calibrated model itself is run, once an energy.
+"""
+
+import argparse
+import warnings
+from pathlib import Path
+
+import numpy as np
+from checks import POINTS, numbers
+from impacts import LOW, NUMBERS, SPEEDS, impact, prior
+
+import tamis
+from tamis import Study
+from tamis.study.context import emulated, load_surrogate
+
+HERE = Path(__file__).parent
+TABLE5 = {  # Top Base C D at 520 kJ, the same at 1020 kJ, 520, 1020, all
+    "d_z": (5.7, 9.6, 5.3, 5.4, 9.5, 6.2, 6.8, 5.0, 7.2, 6.8, 6.8),
+    "v_p": (5.2, 3.8, 6.7, 6.5, 9.0, 8.0, 7.6, 7.0, 6.5, 7.1, 7.1),
+    "mu_cc": (0.251, 0.419, 0.474, 0.265, 0.378, 0.512, 0.510, 0.342, 0.351, 0.323, 0.316),
+    "mu_cs": (0.311, 0.304, 0.340, 0.346, 0.306, 0.351, 0.301, 0.301, 0.320, 0.308, 0.307),
+    "e": (0.190, 0.194, 0.138, 0.033, 0.152, 0.290, 0.283, 0.200, 0.198, 0.220, 0.222),
+}
+SCALE = {"d_z": 100.0, "v_p": 100.0}  # m to cm, as the table has it
+
+
+def surrogates(study):
+    """Print relative errors of the 24 surrogates: left out, and held out where the checks were run."""
+    found = tamis.load_results(study.results)
+    own = numbers("default")
+    own = {key: row for key, row in own.items() if all((key[0], speed) in own for speed in SPEEDS)}
+    points = [prior(POINTS, 2)[k] for k in sorted({key[0] for key in own})]
+    model = load_surrogate(study)
+    x = np.array([[point[name] for name in LOW] for point in points]).reshape(-1, len(LOW))
+    print("\n| displacement | m/s | 1 - Q2 left out | rms error, m | 1 - Q2 held out | rms error, m |")
+    print("|---" * 6 + "|")
+    calibrated = [series for series in study.series if series.use == "calibrate"]
+    for series, speed in zip(calibrated, SPEEDS, strict=True):
+        answers = None
+        if len(x):
+            answers = np.hstack([forward(x).mean for _, forward in emulated(study, series, model)])
+        rows = [e for e in found.emulations if e.series == series.name]
+        for k, name in enumerate(NUMBERS):
+            one = rows[k // 3]
+            off = one.predicted[:, k % 3] - one.simulated[:, k % 3]
+            left = (off**2).mean() / one.simulated[:, k % 3].var(), np.sqrt((off**2).mean())
+            held = ("-", "-")
+            if answers is not None:
+                true = np.array([own[i, speed][k] for i in sorted({key[0] for key in own})])
+                miss = answers[:, k] - true
+                held = f"{(miss**2).mean() / true.var():.3f}", f"{np.sqrt((miss**2).mean()):.4f}"
+            print(f"| {name} | {speed:g} | {left[0]:.3f} | {left[1]:.4f} | {held[0]} | {held[1]} |")
+
+
+def indices(study):
+    """Print total Sobol indices by point and instant."""
+    found = tamis.load_results(study.results)
+    print("\n| displacement | test | " + " | ".join(LOW) + " |")
+    print("|---" * (2 + len(LOW)) + "|")
+    for one in found.influences:
+        if one.total.shape[1] == 3 and "in time" not in one.series and "energy of" not in one.series:
+            for k, instant in enumerate(("init", "max", "rest")):
+                cells = " | ".join(f"{value:.2f}" for value in one.total[:, k])
+                print(f"| {one.label} {instant} | {one.series} | {cells} |")
+
+
+def mode(posterior):
+    """Return the draw of highest density."""
+    flat = posterior.flat
+    best = np.argmax((posterior.log_likelihood + posterior.log_prior).ravel())
+    return flat[best]
+
+
+def estimates(names):
+    """Return the eleven estimates of Table 5: modes of single points, means otherwise, by name of the column."""
+    found = {}
+    for split, name in names.items():
+        results = tamis.load_results(HERE / "results" / name)
+        for part in results.parts or (results,):
+            x = part.posterior.flat
+            value = mode(part.posterior) if split == "point" else x.mean(axis=0)
+            found[part.study.part or "all"] = value, x.std(axis=0)
+    return found
+
+
+def beside(names):
+    """Print our Table 5 beside theirs: ours, its standard deviation, theirs in brackets."""
+    found = estimates(names)
+    print("\n| parameter | " + " | ".join(found) + " |")
+    print("|---" * (1 + len(found)) + "|")
+    for i, name in enumerate(LOW):
+        scale = SCALE.get(name, 1.0)
+        digits = 1 if name in SCALE else 3
+        cells = [
+            f"{scale * value[i]:.{digits}f} +- {scale * sd[i]:.{digits}f} ({theirs:g})"
+            for (value, sd), theirs in zip(found.values(), TABLE5[name], strict=True)
+        ]
+        print(f"| {name} | {' | '.join(cells)} |")
+
+
+def misfit(study):
+    """Print the errors of the calibrated model against the data, over displacements of each axis."""
+    x = tamis.load_results(study.results).posterior.flat.mean(axis=0)
+    runs = [
+        np.array(impact({**dict(zip(LOW, x.tolist(), strict=True)), "speed": speed})[:12]) for speed in SPEEDS
+    ]
+    data = [
+        np.concatenate([o.y.ravel() for o in series.experiments[0].observations])
+        for series in study.series
+        if series.use == "calibrate"
+    ]
+    off, y = np.array(runs) - np.array(data), np.array(data)
+    print("\n| axis | rms error, m | of the largest displacement | of the mean |")
+    print("|---|---|---|---|")
+    keep = np.ones_like(off, dtype=bool)
+    keep[1, :3] = False
+    for name, mask in (
+        ("impact", np.arange(12) < 6),
+        ("impact, without Top at 1020 kJ", np.arange(12) < 6),
+        ("distant", np.arange(12) >= 6),
+    ):
+        both = np.broadcast_to(mask, off.shape) & (keep if "without" in name else True)
+        rms = np.sqrt((off[both] ** 2).mean())
+        print(f"| {name} | {rms:.4f} | {rms / y[both].max():.1%} | {rms / y[both].mean():.1%} |")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    for name in ("point", "energy", "all"):
+        parser.add_argument(f"--{name}", default=name, help="stem of its study file")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore", tamis.TamisWarning)
+    study = Study.load(HERE / f"{options.all}.toml")
+    surrogates(study)
+    indices(study)
+    beside({name: getattr(options, name) for name in ("point", "energy", "all")})
+    misfit(study)
+
+
+if __name__ == "__main__":
+    main()

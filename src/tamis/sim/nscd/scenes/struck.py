@@ -1,0 +1,190 @@
+"""What a struck wall of hinged blocks did: how far its points went, where the energy is, and whether it held."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tamis.errors import TamisWarning
+from tamis.interfaces import Port
+from tamis.sim.nscd.history import History
+from tamis.sim.nscd.scenes.hinged import Hinged
+from tamis.sim.nscd.scenes.rockfall import STILL, ArticulatedWall
+from tamis.types import Array
+
+EVERY = 5e-3  # s between recorded instants
+HIT = 0.01  # of its speed: the rock has struck once it has lost so much
+LOST = 0.5  # of its height: a block that sank so far has come off the wall
+FAR = 10.0  # m: a block that went so far has left the scene
+SLOW = 1.0  # m/s: a rock on the wall that is not faster is stopped
+# Points of the impact axis and of the distant axis, the latter on the rock's left: rows of blocks counted from below,
+# or from above if negative, and the face, lower (-1) or upper (+1). Where a and b are is not printed: the interfaces
+# below the topmost and above the lowest row are taken.
+POINTS = {"top": (-1, 1), "a": (-1, -1), "b": (0, 1), "base": (0, -1), "c": (0, -1), "d": (-1, 1)}
+# Mechanisms of the ledger: who rubs or strikes whom.
+_BLOCKS = ("round-round", "end-end")
+_ROCK = ("round-rock", "core-rock", "ground-rock")
+_GROUND = ("round-ground",)
+
+
+def _drop(what: str, of: str) -> Port:
+    return Port(what, unit="J", doc=f"energy lost {of} until the end")
+
+
+PORTS = {
+    "t": Port(
+        "t", unit="s", doc="instants after the rock has struck; a wall at rest is held to the duration"
+    ),
+    **{
+        name: Port(name, unit="m", doc=f"displacement along x at t, {where}")
+        for name, where in (
+            ("top", "impact axis, upper face of the topmost row"),
+            ("a", "impact axis, lower face of the topmost row"),
+            ("b", "impact axis, upper face of the lowest row"),
+            ("base", "impact axis, lower face of the lowest row"),
+            ("c", "distant axis, lower face of the lowest row"),
+            ("d", "distant axis, upper face of the topmost row"),
+        )
+    },
+    "rock_v": Port("rock_v", unit="m/s", doc="velocity of the rock along x at t"),
+    "kinetic": Port("kinetic", unit="J", doc="kinetic energy at t"),
+    "struck": Port("struck", unit="J", doc="kinetic energy of the rock at the start"),
+    "friction_blocks": _drop("friction_blocks", "by friction of blocks on blocks"),
+    "friction_ground": _drop("friction_ground", "by friction of blocks on the ground"),
+    "friction_steel": _drop("friction_steel", "by friction of bars in holes, on bars and on the ground"),
+    "friction_rock": _drop("friction_rock", "by friction of the rock on blocks and ground"),
+    "impact_blocks": _drop("impact_blocks", "in impacts of blocks on blocks and on the ground"),
+    "impact_rock": _drop("impact_rock", "in impacts of the rock on blocks and ground"),
+    "impact_steel": _drop("impact_steel", "in impacts of bars, and of slings as they become taut"),
+    "lifted": Port(
+        "lifted", unit="J", doc="potential energy gained until the end; the fall of the rock counts too"
+    ),
+    "rest": Port(
+        "rest", unit="s", doc="since when no block moves, after the rock has struck; else the duration"
+    ),
+    "at_rest": Port("at_rest", doc="1 if no block moves at the end, be the rock still rolling; else 0"),
+    "stopped": Port("stopped", doc="1 if the rock ends before the wall or on it and slow, 0 if beyond"),
+    "beyond": Port(
+        "beyond", unit="m", doc="how far the rock ends beyond the blocks nearest to it; negative: before"
+    ),
+    "lost": Port("lost", doc="blocks that have come off the wall"),
+    "broken": Port("broken", doc="blocks that the rock broke"),
+    "force": Port("force", unit="N", doc="largest mean force of a step on the rock, along x"),
+    "contacts": Port("contacts", doc="contacts that may carry, mean of all steps"),
+    "unsolved": Port("unsolved", doc="steps whose contact problem was not solved to the residual allowed"),
+}
+
+
+def profile(history: History, plan: Hinged, row: int, side: int) -> tuple[Array, Array]:
+    """Return y (lines,) of the holes of a row at the start, and the displacement (t, lines) along x of their ends.
+
+    The side is that of the face at which the ends are taken, -1 the lower and +1 the upper.
+    """
+    paths = []
+    for line in range(plan.lines):
+        name, x = plan.block(row, line)
+        paths.append(history.path(name, (x, 0.0, 0.5 * side * plan.course)))
+    at = np.stack(paths, axis=1)
+    return at[0, :, 1], at[:, :, 0] - at[0, :, 0]
+
+
+def displacement(history: History, case: ArticulatedWall, point: str) -> Array:
+    """Return (t,): how far a point moved along x, between the two hinge lines next to it."""
+    row, side = POINTS[point]
+    y = case.impact + (case.distant if point in ("c", "d") else 0.0)
+    places, moved = profile(history, case.plan, row % case.rows, side)
+    return np.array([np.interp(y, places, now) for now in moved])
+
+
+def outcome(history: History, case: ArticulatedWall) -> dict[str, Any]:
+    """Return the outputs of the simulator, all but the books that each of the family keeps."""
+    hit = struck_at(history)
+    t = EVERY * np.arange(1 + round(case.duration / EVERY))
+    v = history.velocity("rock")[:, 0]
+    signals = {name: displacement(history, case, name) for name in POINTS}
+    signals |= {"rock_v": v, "kinetic": history.ledger.kinetic}
+    still, lost, beyond = rest_of(history, case), lost_blocks(history, case.plan), _beyond(history)
+    if lost:
+        warnings.warn(
+            f"{lost} blocks have come off the wall; what its points did after that has little meaning",
+            TamisWarning,
+            stacklevel=3,
+        )
+    return {
+        "t": t,
+        **{name: np.interp(t, history.times - hit, values) for name, values in signals.items()},
+        **books(history),
+        "rest": case.duration if still is None else max(still - hit, 0.0),
+        "at_rest": float(still is not None),
+        "stopped": float(beyond < 0.5 * case.width and v[-1] < SLOW),
+        "beyond": beyond,
+        "lost": float(lost),
+        "broken": float(len(case.broken)),
+        "force": case.mass * float(np.max(-np.diff(v))) / history.h,
+        "contacts": history.solver.contacts.mean(),
+        "unsolved": float(np.count_nonzero(history.solver.converged == 0)),
+    }
+
+
+def struck_at(history: History) -> float:
+    """Return when the rock began to lose speed along x; 0 if it meets nothing."""
+    v = history.velocity("rock")[:, 0]
+    slower = np.flatnonzero(v < v[0] - HIT * abs(v[0]))
+    return float(history.times[slower[0] - 1]) if slower.size else 0.0
+
+
+def rest_of(history: History, case: ArticulatedWall) -> float | None:
+    """Return since when no block has moved; None if one did shortly before the end."""
+    numbers, reach = _blocks(history), 0.5 * math.hypot(case.pitch + case.width, case.course)
+    v = history.v[:, numbers]
+    speed = np.linalg.norm(v[:, :, :3], axis=2) + reach * np.linalg.norm(v[:, :, 3:], axis=2)
+    moving = np.flatnonzero(speed.max(axis=1) > STILL.speed)
+    since = float(history.times[moving[-1]]) if moving.size else 0.0
+    return since if history.times[-1] - since >= STILL.time * (1.0 - 1e-9) else None
+
+
+def books(history: History) -> dict[str, float]:
+    """Return where the rock's energy went, by mechanism; the parts add up to it, with what still moves."""
+    ledger = history.ledger
+    friction = dict(zip(ledger.laws, 0.0 - ledger.friction[-1], strict=True))
+    impact = dict(zip(ledger.laws, 0.0 - ledger.impact[-1], strict=True))
+    steel = [law for law in ledger.laws if law not in (*_BLOCKS, *_GROUND, *_ROCK)]
+
+    def total(works: dict[str, float], laws: Sequence[str]) -> float:
+        return float(sum(works[law] for law in laws if law in works))
+
+    return {
+        "struck": float(ledger.kinetic[0]),
+        "friction_blocks": total(friction, _BLOCKS),
+        "friction_ground": total(friction, _GROUND),
+        "friction_steel": total(friction, steel),
+        "friction_rock": total(friction, _ROCK),
+        "impact_blocks": total(impact, (*_BLOCKS, *_GROUND)),
+        "impact_rock": total(impact, _ROCK),
+        "impact_steel": total(impact, steel),
+        "lifted": float(ledger.potential[-1] - ledger.potential[0]),
+    }
+
+
+def lost_blocks(history: History, plan: Hinged) -> int:
+    """Return how many blocks sank by half their height, or left the scene."""
+    numbers = _blocks(history)
+    way = history.x[-1, numbers] - history.x[0, numbers]
+    return int(np.sum((way[:, 2] < -LOST * plan.course) | (np.linalg.norm(way, axis=1) > FAR)))
+
+
+def _blocks(history: History) -> list[int]:
+    return [i for i, body in enumerate(history.scene.bodies) if body.name[0] == "r" and body.name != "rock"]
+
+
+def _beyond(history: History) -> float:
+    """Return how far the rock ends beyond the line through the blocks of the lowest row."""
+    row = [i for i in _blocks(history) if history.scene.bodies[i].name.startswith("r0_")]
+    at = history.x[-1, row]
+    order = np.argsort(at[:, 1])
+    rock = history.x[-1, history.scene.number("rock")]
+    return float(rock[0] - np.interp(rock[1], at[order, 1], at[order, 0]))

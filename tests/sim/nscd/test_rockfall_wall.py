@@ -1,0 +1,123 @@
+"""The rockfall wall as a simulator: its books, its points, rest, what it refuses, and what it says."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tamis.errors import SimulationError, TamisWarning
+from tamis.sim.nscd.scenes import struck
+from tamis.sim.nscd.scenes.rockfall import ArticulatedWall
+from tamis.simulation import find
+
+SMALL = {"rows": 2, "columns": 2, "height": 0.8, "distant": 1.0, "size": 0.8, "mass": 1000.0}
+
+
+@pytest.fixture(scope="module")
+def held(tmp_path_factory):
+    """A small wall that stops its rock."""
+    simulator = find("tamis:nscd.rockfall_wall")
+    return simulator.run({**SMALL, "speed": 6.0, "duration": 1.5}, tmp_path_factory.mktemp("run"))
+
+
+def test_every_joule_is_accounted_for(held):
+    parts = [held[name] for name in held if name.startswith(("friction_", "impact_")) or name == "lifted"]
+    assert len(parts) == 8
+    left = held["kinetic"][-1]
+    assert float(sum(parts)) + left == pytest.approx(0.5 * 1000.0 * 36.0, rel=1e-9)  # closed to round-off
+    assert held["struck"] == pytest.approx(18000.0) and held["closure"] < 1e-8
+    assert all(
+        float(part) >= -1e-6 * 18000.0 for part in parts[:-1]
+    )  # the residual lets impacts gain a little
+
+
+def test_points_begin_at_zero_move_along_the_flight_and_stay(held):
+    assert held["t"][0] == 0.0 and held["t"][-1] == pytest.approx(1.5)
+    for name in struck.POINTS:
+        assert abs(held[name][0]) < 1e-3  # until the next step
+        assert held[name][-1] > -0.05
+    assert held["at_rest"] == 1.0 and 0.0 < held["rest"] < 1.5
+    late = held["t"] > held["rest"]
+    assert np.ptp(held["base"][late]) < 0.01  # 0.1 m/s over the 0.1 s that rest is waited for
+    assert held["stopped"] == 1.0 and held["beyond"] < 0.0 and held["lost"] == 0.0
+    assert held["rock_v"][0] == pytest.approx(6.0, rel=0.02) and abs(held["rock_v"][-1]) < 1.0
+    assert (
+        1000.0 * 6.0 / 1.5 < held["force"] < 1000.0 * 6.0 * 1.5 / 1e-3
+    )  # momentum over the run, over one step
+
+
+def test_time_begins_when_the_rock_strikes(tmp_path):
+    simulator = find("tamis:nscd.rockfall_wall")
+    near, far = (
+        simulator.run({**SMALL, "speed": 6.0, "duration": 0.15, "clear": clear}, tmp_path)
+        for clear in (0.006, 0.3)
+    )
+    early = near["t"] <= 0.05
+    assert np.abs(near["base"][early] - far["base"][early]).max() < 0.1 * near["base"][early].max()
+
+
+def test_energy_stands_for_speed():
+    assert ArticulatedWall(energy=520e3).pace == pytest.approx(20.0)
+    assert ArticulatedWall(speed=28.0).pace == 28.0
+
+
+def test_a_rock_that_flies_over_is_not_stopped(tmp_path):
+    simulator = find("tamis:nscd.rockfall_wall")
+    found = simulator.run({**SMALL, "height": 3.0, "speed": 20.0, "duration": 0.2}, tmp_path)
+    assert found["stopped"] == 0.0 and found["beyond"] > 1.0
+    assert abs(found["top"]).max() < 1e-4
+
+
+@pytest.mark.filterwarnings("default")  # it also says that h is long for such speeds
+def test_blocks_that_are_thrown_off_are_said_and_the_run_is_kept(tmp_path):
+    simulator = find("tamis:nscd.rockfall_wall")
+    with pytest.warns(TamisWarning, match="blocks have come off the wall"):
+        found = simulator.run({**SMALL, "speed": 60.0, "duration": 0.5, "height": 1.3}, tmp_path)
+    assert found["lost"] >= 1.0 and found["closure"] < 1e-8
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"d_z": 0.25}, "hinge lines without a bar"),
+        ({"v_p": 0.9}, "hinge lines without a bar"),
+        ({"gap": 0.005}, r"play of a bar in its hole, 0.00715 m, is larger than the gap of 0.005 m"),
+        ({"width": 0.9}, "overlap"),
+        ({"hole": 0.13}, "does not fit into a hole"),
+        ({"gap": 0.9}, "inside the round ends"),
+        ({"clear": -0.1}, "starts inside the wall"),
+        ({"height": 0.3}, "lies in it"),
+        ({"incidence": -60.0, "clear": 4.0}, "lies in it"),
+    ],
+)
+def test_what_cannot_be_built_is_refused(given, words, tmp_path):
+    with pytest.raises(SimulationError, match=words):
+        find("tamis:nscd.rockfall_wall").run(given, Path(tmp_path))
+
+
+def test_flat_ends_face_each_other_across_the_gap():
+    wall = ArticulatedWall(gap=0.03)
+    scene, plan = wall.scene(), wall.plan
+    ends = [(body, part) for body in scene.bodies for part in body.parts if part.group == "end"]
+    assert len(ends) == 2 * (2 * 9 + 2 * 10)  # each row has a pair between neighbours
+    from tamis.sim.common.rotations import rotation
+
+    faces = {}
+    for body, part in ends:
+        turn = rotation(body.orientation)
+        at = np.asarray(body.position) + turn @ np.asarray(part.centre)
+        way = turn @ rotation(part.turn)[:, 0]
+        faces.setdefault(body.name[:2], []).append(at + 0.5 * part.shape.sides[0] * way)
+    row = sorted(faces["r0"], key=lambda at: at[1])
+    for one, other in zip(row[::2], row[1::2], strict=True):
+        assert np.linalg.norm(one - other) == pytest.approx(0.03)
+    assert plan.block(0, 1)[0] == "r0_00"
+
+
+def test_blocks_break_above_their_strength_and_hold_no_bar():
+    """A rock of 1000 kg at 6 m/s with restitution 0.222 gives at most 7.33 kN s in all, to four blocks or fewer."""
+    whole, weak = (ArticulatedWall(**SMALL, speed=6.0, strength=most) for most in (7400.0, 1500.0))
+    assert whole.broken == () and 1 <= len(weak.broken) <= 4
+    for body in weak.scene().bodies:
+        holds = any(part.group == "ring" for part in body.parts)
+        assert holds == (body.name[0] == "r" and body.name not in ("rock", *weak.broken))
