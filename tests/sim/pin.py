@@ -121,6 +121,7 @@ POINTS = {
     "fire.after_earthquake": [
         {"storeys": 1, "elements": 2, "pga": 6.0, "dt": 0.02, "calm": 2.0, "until": 1200.0, "record": 20.0},
         {"storeys": 1, "elements": 2, "heated": "brace", "protection": 0.0, "until": 1200.0, "record": 20.0},
+    ],
     "rail.track": [
         {"length": 60.0},
         {"length": 60.0, "seed": 4, "spectrum": "high", "variation": 0.4, "coherence": 0.6, "spacing": 0.5},

@@ -96,10 +96,9 @@ def test_a_relaxation_that_does_not_converge_says_where_and_keeps_the_state() ->
     ):
         relax(path, 100.0, most=50)
     assert path.state.s == 0.0 and (path.state.u == before).all()
-    path.state.u[path.structure.number(0, 0)] += 0.0
     far = (1100.0 - 20.0) / 0.75
     with pytest.raises(SimulationError, match=r"(does not converge|not positive definite).* is kept"):
-        relax(path, far, most=20_000)
+        relax(path, far, most=2000)
     assert path.state.s == 0.0
 
 
@@ -189,7 +188,7 @@ def test_translations_alone_are_another_frame() -> None:
 def test_the_specimen_is_reached_by_two_calls_only() -> None:
     case = Hybrid(bays=1, storeys=2, elements=2, fibres="7")
     parts = case.parts()
-    specimen = HotSpecimen(parts.hot, parts.imposed, parts.hot_stiffness()[1], 0.0, 1.0)
+    specimen = HotSpecimen(parts.hot, parts.imposed, parts.hot_stiffness()[1], 60.0, 1.0)  # before the fire
     zero = np.zeros(len(parts.imposed))
     specimen.impose(zero, zero, 0.0)
     at_rest = specimen.read()

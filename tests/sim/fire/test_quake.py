@@ -39,7 +39,7 @@ def oscillator(omega: float) -> tuple[Path, np.ndarray, np.ndarray, int]:
 
 
 def test_an_oscillator_follows_a_record_as_its_response_spectrum_says() -> None:
-    """Peak displacement by the exact recursion of `tamis.signals`; the trapezoidal rule errs by some (omega dt)^2/12."""
+    """Peak displacement by the exact recursion of `tamis.signals`; the trapezoidal rule errs by (omega dt)^2/12."""
     motion = read_record(GENERATED)
     omega = 10.0
     path, mass, along, place = oscillator(omega)
@@ -112,7 +112,7 @@ def test_protection_is_lost_where_plastic_strain_was_large() -> None:
 
 
 def test_a_collapse_in_the_earthquake_and_a_record_without_motion_are_said(tmp_path: File) -> None:
-    with pytest.raises(SimulationError, match="collapses in the earthquake|does not stand after"):
+    with pytest.raises(SimulationError, match=r"collapses in the earthquake|does not stand after"):
         after_earthquake(Braced(**SMALL, pga=50.0, load=1e5, braces="HEA100"))
     still = tmp_path / "still.csv"
     still.write_text("t [s],a [m/s2]\n0.00,0\n0.01,0\n0.02,0\n")
