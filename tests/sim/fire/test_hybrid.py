@@ -235,7 +235,7 @@ def test_the_virtual_test_of_the_deliverable_with_rotations_held_at_temperatures
     finer = np.unique(np.concatenate([np.arange(0.0, times[-1], 5.0), times]))
     exact = follow(path, finer)
     for mark in times[2::2]:
-        i = int(np.argmin(np.abs(done.times - mark)))
+        i = int(np.searchsorted(done.times, mark + 1e-6)) - 1  # the last kept while it was held
         j = int(np.argmin(np.abs(exact.times - mark)))
         wanted = {name: exact.u[j, place] for name, place in looked.items()}
         largest = max(map(abs, wanted.values()))

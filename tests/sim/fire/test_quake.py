@@ -47,18 +47,18 @@ def test_an_oscillator_follows_a_record_as_its_response_spectrum_says() -> None:
     exact = response_spectrum(motion.a, motion.dt, np.array([2.0 * np.pi / omega]), 0.05)
     peak = np.abs(shaken.u[: len(motion.a), place]).max()
     assert peak == pytest.approx(float(np.ravel(exact)[0]) / omega**2, rel=0.01)
-    assert abs(shaken.energies["missing"]) < 1e-9 * shaken.energies["input"]  # elastic: to round-off
+    assert abs(shaken.energies["missing"]) < 1e-8 * shaken.energies["input"]  # elastic: Newton's tolerance
 
 
 def test_books_of_energy_close_with_the_square_of_the_step() -> None:
     """Yielding and buckling: what fibres store and dissipate against the work done on the frame."""
     missing = []
-    for dt in (0.01, 0.005, 0.0025):
-        out = after_earthquake(Braced(**SMALL, pga=6.0, dt=dt, until=60.0))
-        assert out["energy_dissipated"] > 0.05 * out["energy_input"]
+    for dt in (0.01, 0.0025):
+        out = after_earthquake(Braced(**SMALL, pga=20.0, dt=dt, until=60.0))
+        assert out["energy_dissipated"] > 0.3 * out["energy_input"]
         missing.append(abs(float(out["energy_missing"] / out["energy_input"])))
     assert missing[0] < 0.02
-    assert missing[2] < 0.5 * missing[0]  # corners of the law spoil the square
+    assert missing[1] < 0.5 * missing[0]  # a sixteenth, if the law had no corners
 
 
 def test_without_residual_drift_it_is_the_plain_fire() -> None:
@@ -76,22 +76,17 @@ def test_without_residual_drift_it_is_the_plain_fire() -> None:
         assert out["failure_time"] == pytest.approx(plain.times[-1], rel=1e-9 if pga == 0.0 else 1e-5)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("heated", ["column", "brace"])
 @pytest.mark.parametrize("protection", [0.0, 0.015])
 def test_failure_comes_sooner_the_more_drift_remains(heated: str, protection: float) -> None:
-    found = [
-        after_earthquake(Braced(heated=heated, protection=protection, pga=pga, record=20.0))
-        for pga in STRENGTHS
-    ]
-    drifts = [float(out["drift_residual"]) for out in found]
-    times = [float(out["failure_time"]) for out in found]
-    assert drifts[-1] > 0.005 and times[-1] < times[0]
+    """The four cases, on one storey: 2 % of residual drift, and braces that lost their protection."""
+    case = Braced(**SMALL, heated=heated, protection=protection)
+    before, after = after_earthquake(case), after_earthquake(replace(case, pga=20.0))
+    assert before["drift_residual"] == 0.0 and after["drift_residual"] > 0.01
+    assert before["failed"] == after["failed"] == 1.0
+    assert after["failure_time"] < before["failure_time"]
     if heated == "brace" and protection:
-        assert found[-1]["lost_protection"] > 0.0 and times[-1] < 0.7 * times[0]
-
-
-STRENGTHS = (0.0, 9.0)
+        assert after["lost_protection"] > 0.0 and after["failure_time"] < 0.7 * before["failure_time"]
 
 
 def test_damage_that_is_only_a_lean_shortens_the_fire() -> None:
@@ -104,7 +99,7 @@ def test_damage_that_is_only_a_lean_shortens_the_fire() -> None:
 
 
 def test_protection_is_lost_where_plastic_strain_was_large() -> None:
-    case = Braced(**SMALL, pga=9.0, heated="brace", until=120.0)
+    case = Braced(**SMALL, pga=20.0, heated="brace", until=120.0)
     none = after_earthquake(replace(case, spalling=1.0))
     some = after_earthquake(replace(case, spalling=0.0005))
     assert none["lost_protection"] == 0.0 < some["lost_protection"] <= 1.0
@@ -112,8 +107,13 @@ def test_protection_is_lost_where_plastic_strain_was_large() -> None:
 
 
 def test_a_collapse_in_the_earthquake_and_a_record_without_motion_are_said(tmp_path: File) -> None:
+    case = Braced(**SMALL)
+    built = case.build()
+    path = case.path(built)
+    path.settle()
+    shaking = Shaking(path, *case.masses(path, built), 0.03)
     with pytest.raises(SimulationError, match=r"collapses in the earthquake|does not stand after"):
-        after_earthquake(Braced(**SMALL, pga=50.0, load=1e5, braces="HEA100"))
+        shaking.run(np.full(20, 1e5), 0.01, 0.1, 1)
     still = tmp_path / "still.csv"
     still.write_text("t [s],a [m/s2]\n0.00,0\n0.01,0\n0.02,0\n")
     with pytest.raises(SimulationError, match=r"still\.csv: the ground does not move"):

@@ -163,11 +163,11 @@ class Braced(scene.Heated):
             raise SimulationError(
                 f"{File(self.motion).name}: the ground does not move, so there is no peak to scale"
             )
-        mass, horizontal = self._masses(path, built)
+        mass, horizontal = self.masses(path, built)
         shaking = Shaking(path, mass, horizontal, self.damping)
         return shaking.run(motion.a * (self.pga / peak), self.dt, self.calm, max(1, round(0.05 / self.dt)))
 
-    def _masses(self, path: Path, built: Built) -> tuple[Array, Mask]:
+    def masses(self, path: Path, built: Built) -> tuple[Array, Mask]:
         """Return masses of free degrees of freedom, of the loads and of the steel, and which of them are horizontal."""
         frame, structure = path.frame, built.structure
         mass, horizontal = lumped_masses(frame), np.zeros(len(frame.spring), dtype=bool)
@@ -213,7 +213,9 @@ def after_earthquake(case: Braced) -> dict[str, Array]:
     out["quake_time"] = np.zeros(1) if shaken is None else shaken.times
     out["quake_drift"] = drift
     out["drift_peak"] = np.array(np.abs(drift - drift[0]).max())
-    out["drift_residual"] = np.array(abs(out["storey_ux"][0]) / case.height if shaken is not None else 0.0)
+    out["drift_residual"] = np.array(
+        abs(out["storey_ux"][0] / case.height - drift[0]) if shaken is not None else 0.0
+    )
     out["lost_protection"] = np.array(share)
     for name in ("input", "dissipated", "damping", "missing"):
         out[f"energy_{name}"] = np.array(0.0 if shaken is None else shaken.energies[name])

@@ -166,7 +166,7 @@ def hybrid(case: Hybrid) -> dict[str, Array]:
         ),
         "drift_peak": Port("drift_peak", doc="largest change of that drift in the earthquake"),
         "drift_residual": Port(
-            "drift_residual", doc="that drift when the fire begins; 0 without an earthquake"
+            "drift_residual", doc="change of that drift from before the earthquake to the start of the fire"
         ),
         "lost_protection": Port(
             "lost_protection", doc="part of the burning length whose protection the earthquake took"
