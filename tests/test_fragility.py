@@ -200,6 +200,8 @@ def test_the_variance_is_split_as_it_was_made() -> None:
     assert (unsure.band()[0] < unsure.share).all()
     assert (unsure.band()[1] > unsure.share).all()
     assert np.isnan(split(level + t + event[:, :, :1], 0.0).parameters).all()  # one repeat: not told apart
+    fewer = split(level + 0.5 * t + event, 0.0, worth=100.0)  # draws of a chain that repeats itself
+    assert fewer.runs == pytest.approx(4 * found.runs, rel=1e-12)
     step = split(level + t, 0.0, random=False)  # a draw exceeds or not
     assert step.parameters == pytest.approx(step.share * (1 - step.share), rel=0.01)
 

@@ -22,7 +22,7 @@ FOLDER = EXAMPLES / "20_rockfall_wall"
 def scripts(monkeypatch):
     """The modules beside the study, which import each other by name."""
     monkeypatch.syspath_prepend(str(FOLDER))
-    names = ("observe", "instants", "impacts", "checks", "reconstruction")
+    names = ("observe", "instants", "impacts", "checks", "reconstruction", "share_stopped")
     yield {name: importlib.import_module(name) for name in names}
     for name in names:
         sys.modules.pop(name, None)
@@ -57,6 +57,29 @@ def test_curves_that_do_not_serve_are_refused(scripts, tmp_path):
     (tmp_path / "names.csv").write_text("t,tip,base,c,d\n0,0,0,0,0\n1,1,1,1,1\n2,1,1,1,1\n")
     with pytest.raises(StudyError, match='has no column "top"'):
         read(tmp_path / "names.csv")
+
+
+def test_impacts_of_a_trajectory_code(scripts, tmp_path):
+    read = scripts["share_stopped"]
+    found = read.impacts(FOLDER / "data" / "impacts.csv")
+    assert len(found) == 6 and found[1] == {
+        "mass": 2600.0,
+        "speed": 28.0,
+        "size": 1.1,
+        "height": 1.2,
+        "incidence": 10.0,
+    }
+    assert (
+        read.share([True, True, False, True]) == "3 of 4: 0.75 (0.35 to 0.95)"
+    )  # quantiles of Beta(3.5, 1.5)
+    for text, words in (
+        ("height [m]\n1.0\n", "neither energy nor speed"),
+        ("energy [kJ]\n520\n", 'gives energy in "kJ"; convert it to J'),
+        ("energy [J],colour\n520,1\n", 'no input "colour" of an impact'),
+    ):
+        (tmp_path / "bad.csv").write_text(text)
+        with pytest.raises(StudyError, match=words):
+            read.impacts(tmp_path / "bad.csv")
 
 
 def test_the_three_strategies_ask_for_the_same_runs():

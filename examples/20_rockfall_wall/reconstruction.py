@@ -65,7 +65,9 @@ def told(variant, rows):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--points", type=int, default=0, help="points of the prior, besides Table 5")
-    parser.add_argument("--only", type=int, default=len(VARIANTS), help="so many variants have the points")
+    parser.add_argument(
+        "--only", nargs="+", default=list(VARIANTS), choices=VARIANTS, help="that have the points"
+    )
     parser.add_argument("--table", action="store_true", help="print what the runs say, and run nothing")
     options = parser.parse_args()
     if not options.table:
@@ -75,7 +77,8 @@ def main():
             (
                 (variant, k, speed, parameters, more)
                 for k, parameters in enumerate(asked)
-                for variant, more in list(VARIANTS.items())[: options.only if k else None]
+                for variant, more in VARIANTS.items()
+                if k == 0 or variant in options.only
                 for speed in SPEEDS
             ),
         )

@@ -29,7 +29,7 @@ from tamis.report.solids import (
     solid,
 )
 from tamis.report.storyboard import instants, storyboard
-from tamis.report.style import COLOURS
+from tamis.report.style import COLOURS, to_svg
 from tamis.types import Array
 
 UP = (1.0, 0.0, 0.0, 0.0)
@@ -533,3 +533,12 @@ def test_a_lone_rock_counts_as_much_as_all_the_blocks_it_throws() -> None:
     assert (
         best_view(solids, posed(places), moved, [])[2, 1] < 0.0
     )  # counted by shapes, the front is good enough
+
+
+@pytest.mark.parametrize(("spheres", "images"), [(600, 0), (1200, 1)])  # five polygons each, of a lone frame
+def test_thousands_of_polygons_are_kept_as_points(spheres: int, images: int) -> None:
+    places = np.stack([np.arange(spheres) % 40, np.arange(spheres) // 40, np.zeros(spheres)], axis=1)
+    crowd = still([Shape("sphere", (0.4,), "grain")] * spheres, posed(places), n=1)
+    written = to_svg(storyboard(crowd, "grains"), "crowd")
+    assert written.count("<image") == images
+    assert len(written) < 4e6

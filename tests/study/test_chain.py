@@ -9,9 +9,9 @@ import pytest
 import tamis
 from tamis import Study, load_results
 from tamis.cli.main import main
+from tamis.results.shapes import worth_of
 from tamis.runs.locks import released, seized
 from tamis.study.reader import read
-from tamis.study.stages.sources import _worth
 from tamis.study.stages.table import reasons, up_to_date
 from tests.chained import exact, write_chain
 
@@ -143,7 +143,7 @@ def test_draws_of_a_sample_are_worth_what_their_mean_scatters_by(drawn, replaced
     rng = np.random.default_rng(3)
     rows = [np.repeat(rng.standard_normal(60), 2) for _ in range(4000)]
     means = [rng.choice(each, drawn, replace=replaced).mean() for each in rows]
-    assert 1 / np.var(means) == pytest.approx(_worth(drawn, 120, 60.0, replaced), rel=0.07)
+    assert 1 / np.var(means) == pytest.approx(worth_of(drawn, 120, 60.0, replaced=replaced), rel=0.07)
 
 
 def test_weighting_again_targets_the_posterior_squared(chain):

@@ -237,7 +237,7 @@ def test_bad_rows_are_named(tmp_path: Path, damage: object, said: str) -> None:
     [
         ('data = "signals"', 'data = "signal"', "observe.0..data: missing; name the column of stretches.csv"),
         ('how = "bands"', 'how = "at"', "holds one number a test, or names a file of signals a test"),
-        ('how = "bands"', 'how = "peak"', "also: is for how = .bands., found how = .peak."),
+        ('how = "bands"', 'how = "peak"', "y: missing; name the column of stretches.csv"),
         ("bands = [1.0, 5.0, 15.0, 40.0]", "", "bands: missing; how = .bands. needs bands"),
         ('also = ["z"]', 'also = ["zz"]', 'no output "zz"'),
         ('also = ["z"]', 'also = ["z"]\nfilter = -3.0', "filter"),

@@ -115,12 +115,14 @@ def split(
     sd: Array | None = None,
     below: bool = False,
     random: bool = True,
+    worth: float = math.inf,
 ) -> Split:
     """Split the variance of a fragility's height, from demands (G, J, R).
 
     They are those of J draws of the parameters, the same or new at each of G levels, and R repeats of what is random
     in an event given the parameters. Unless anything is ``random`` a draw either exceeds its limit or not, and one
-    repeat says all. NaN is a run that failed.
+    repeat says all. NaN is a run that failed. ``worth`` is how many independent draws the J are worth,
+    where that is fewer.
     """
     demand = np.asarray(demand, dtype=float)
     if demand.ndim != 3:
@@ -142,7 +144,7 @@ def split(
             within = np.nanmean(np.nanvar(mean, axis=2, ddof=1), axis=1) / repeats
             all_within = np.nanmean(np.nanvar(each, axis=3, ddof=1), axis=(0, 2)) / repeats
     draws = np.maximum(np.isfinite(mean).any(axis=2).sum(axis=1), 1)
-    runs = between / draws
+    runs = between / np.minimum(draws, worth)
     # what z moves of the mean of all draws, less what it moves because they are finitely many
     shifted = np.maximum(shifted - (single - between) / draws, 0.0)
     if random and repeats == 1:

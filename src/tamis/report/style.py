@@ -55,6 +55,7 @@ MODELS = (
 COLOURS = (*MODELS[1:], MODELS[0])  # for anything but models: the posterior's blue comes last
 
 WIDTH = 8.8  # inches; what the page's text column holds at natural size
+_POINTS = 220  # an inch, of what is kept as points within an SVG
 FONT = "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif"
 
 _RC: dict[str, Any] = {
@@ -276,7 +277,7 @@ def to_svg(figure: Figure, name: str) -> str:
     """Return a figure as a standalone SVG; the same figure gives the same text, ids start with its name."""
     buffer = io.StringIO()
     with matplotlib.rc_context({**_SETTINGS, "svg.fonttype": "none", "svg.hashsalt": name}):
-        figure.savefig(buffer, format="svg", metadata={"Date": None})
+        figure.savefig(buffer, format="svg", metadata={"Date": None}, dpi=_POINTS)
     svg = buffer.getvalue()
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.DOTALL)

@@ -66,6 +66,17 @@ def effective(posterior: Posterior) -> Array:
     return np.asarray(len(groups) / (np.clip(share, 0, 1) + np.clip(1 - share, 0, 1) / ess))
 
 
+def worth_of(drawn: int, rows: int, whole: float, *, replaced: bool = False) -> float:
+    """Return how many independent draws so many of a sample's rows are worth, all of which are worth ``whole``.
+
+    The mean of draws varies about that of the rows by the variance over their number, less its share of all rows where
+    none is drawn twice; the rows' mean varies by the variance over what they are worth: 1/n - 1/N + 1/whole.
+    """
+    if drawn == 0:
+        return 0.0
+    return 1 / (1 / drawn - (0.0 if replaced else 1 / rows) + 1 / min(whole, float(rows)))
+
+
 def modes(values: Array, worth: float = math.inf) -> list[Mode]:
     """Return the modes of draws (n,), in their order; one where there is no gap that noise cannot explain."""
     x = np.sort(values[np.isfinite(values)])

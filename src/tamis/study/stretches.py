@@ -6,7 +6,7 @@ tests and of reference tests have the same columns and are read by the same rule
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -74,6 +74,7 @@ class Stretches:
         """Return the observed numbers of a file of signals, and its step."""
         state = (self.base / name).stat()
         marks = state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns
+        assert isinstance(self.observable, Hashable)
         return _levels(self.base / name, name, self.observable, tuple(self.units.items()), *marks)
 
 

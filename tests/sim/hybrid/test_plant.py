@@ -15,6 +15,9 @@ import numpy as np
 import pytest
 
 from tamis.errors import StudyError
+from tamis.sim.common.impulses import Impulses, impulse_responses
+from tamis.sim.common.partitioned import integrate
+from tamis.sim.common.subdomains import Subdomain
 from tamis.sim.hybrid import drive, structures
 from tamis.sim.hybrid.kernels import slip_of
 from tamis.sim.hybrid.scene import Late, Plant
@@ -126,6 +129,39 @@ def test_the_piping_is_what_it_is_said_to_be() -> None:
     assert bounds[0] < tip < bounds[1]
     assert drive.plant(replace(SHORT, piping="beam"))["u_pipe"].std() > 0
     assert not drive.plant(replace(SHORT, piping="none", duration=0.1))["u_pipe"].any()
+
+
+def test_piping_that_was_measured_before() -> None:
+    """Tank by its matrices, bearings by a function, piping by impulse responses: one list, and the same plant."""
+    case = replace(SHAKEN, duration=0.6, dt=1e-3, interval=1e-3)
+    tank, bearings, pipe = structures.parts(case)
+    k, alpha, limit = structures.bearing_law(case)
+    slip = place = 0.0
+
+    def law(u: np.ndarray, v: np.ndarray, t: float) -> np.ndarray:
+        nonlocal slip, place
+        slip, place = slip_of(slip, u[0] - place, limit), u[0]
+        return np.array([4 * k * (alpha * u[0] + (1 - alpha) * slip)])
+
+    responses = Impulses(
+        *impulse_responses(pipe.mass, pipe.dissipation, pipe.stiffness, case.dt, 601), case.dt
+    )
+    known = Subdomain(
+        "piping",
+        responses.mass,
+        np.zeros((31, 31)),
+        pipe.interface,
+        convolution=responses,
+        pattern=pipe.pattern,
+    )
+    signal = drive.ground(case, case.dt * np.arange(601.0))
+    run = integrate([tank, replace(bearings, restoring=law), known], signal, case.dt)
+    whole = drive.plant(case)
+    assert (
+        off(run.u["bearings"][:, 0], whole["u"]) < 1e-3
+    )  # two schemes of second order for the piping, which is light
+    assert off(run.u["piping"][:, 16], whole["u_pipe"]) < 1e-2
+    assert run.gap <= 1e-12 * np.abs(whole["v"]).max()
 
 
 def test_what_is_wrong_with_a_plant_is_said(tmp_path: Path) -> None:

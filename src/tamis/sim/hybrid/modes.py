@@ -45,6 +45,10 @@ def modes(C: Array) -> Modes:
             "out what no actuator can tell, or move an actuator"
         )
     p = np.linalg.solve(c.T @ c, c.T)  # A.21
+    for _ in range(2):
+        p = (
+            p + (np.eye(rank) - p @ c) @ p
+        )  # the normal equations square the condition; this takes the loss back
     d = null_basis(p)
     return Modes(p, d, d.T.copy())
 

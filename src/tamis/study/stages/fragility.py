@@ -6,7 +6,9 @@ something is random in an event (a seed, parameters that are named so), with oth
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +22,7 @@ from tamis.study.context import Context, behind, load_posterior, load_surrogate
 from tamis.study.definition import Study
 from tamis.study.fragilities import Asked, asked_fragility
 from tamis.study.parts import IDLE, with_idle
-from tamis.study.stages.prediction import SLOW, series_draws
+from tamis.study.stages.prediction import SLOW, series_draws, series_worth
 from tamis.types import Array
 
 _QUICK, _SLOW = 10, 2  # repeats where a surrogate or a batch interface answers, and where each is a run
@@ -64,7 +66,7 @@ def run(context: Context) -> None:
     study, found = context.study, asked(context.study)
     table = study.tables.fragility
     assert table is not None
-    x, names, mean, sd = _answers(context, found)  # (R, J, d), (R, G, J, k)
+    x, names, mean, sd, worth = _answers(context, found)  # (R, J, d), (R, G, J, k)
     demand, wide = mean[..., found.demand], sd[..., found.demand]
     many = len(x)
     intensity = np.stack([found.intensity(x[r], names, mean[r]) for r in range(many)])  # (R, G, J, q)
@@ -83,7 +85,7 @@ def run(context: Context) -> None:
         rng=context.rng("fragility", 1),
     )
     source = "posterior" if study.origins or study.calibrated else "prior"
-    parts, levels = _split(study, found, demand, wide, source)
+    parts, levels = _split(study, found, demand, wide, source, worth)
     record = FragilityRecord(
         series=found.series.name,
         demand=found.title,
@@ -113,8 +115,8 @@ def run(context: Context) -> None:
     save_records(study.folder / "fragility.npz", [record])
 
 
-def _answers(context: Context, found: Asked) -> tuple[Array, tuple[str, ...], Array, Array]:
-    """Return parameters (R, J, d) and their names, and the numbers observed, (R, G, J, k), with their sds."""
+def _answers(context: Context, found: Asked) -> tuple[Array, tuple[str, ...], Array, Array, float]:
+    """Return parameters (R, J, d), names, numbers observed, (R, G, J, k), their sds, and what J draws are worth."""
     study, series = context.study, found.series
     table = study.tables.fragility
     assert table is not None
@@ -148,10 +150,13 @@ def _answers(context: Context, found: Asked) -> tuple[Array, tuple[str, ...], Ar
     shape = many, len(series.experiments), len(first), -1
     mean = np.stack([one.mean for one in answers]).reshape(shape)
     sd = np.sqrt(np.stack([one.total for one in answers])).reshape(shape)
-    return np.stack(points), space.names, mean, sd
+    worth = math.inf if posterior is None else series_worth(study, series, posterior, len(first))
+    return np.stack(points), space.names, mean, sd, worth
 
 
-def _split(study: Study, found: Asked, demand: Array, sd: Array, source: str) -> tuple[Split | None, Array]:
+def _split(
+    study: Study, found: Asked, demand: Array, sd: Array, source: str, worth: float
+) -> tuple[Split | None, Array]:
     """Return where the height at each level comes from, (G, 5), where levels are swept and parameters are unknown."""
     swept = len(found.intensities) == 1 and found.intensities[0].swept
     table = study.tables.fragility
@@ -161,6 +166,7 @@ def _split(study: Study, found: Asked, demand: Array, sd: Array, source: str) ->
     random = bool(table.random) or study.stochastic(found.series.experiments)
     order = np.argsort(found.series.values, kind="stable")
     by_level = np.moveaxis(demand, 0, 2)[order], np.moveaxis(sd, 0, 2)[order]
-    parts = split(by_level[0], found.limit, sd=by_level[1], below=table.below, random=random)
+    options: Any = {"below": table.below, "random": random, "worth": worth}
+    parts = split(by_level[0], found.limit, sd=by_level[1], **options)
     level = np.array(found.series.values)[order]
     return parts, np.column_stack([level, parts.share, parts.parameters, parts.surrogate, parts.runs])

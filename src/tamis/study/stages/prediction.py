@@ -21,7 +21,7 @@ from tamis.inference.likelihood import Forward, Likelihood, answers
 from tamis.inference.posterior import Posterior
 from tamis.noise import Known, Sum
 from tamis.results.records import Panel, Source, load_records, save_records
-from tamis.results.shapes import effective
+from tamis.results.shapes import effective, worth_of
 from tamis.study.context import Context, behind, load_posterior, load_surrogate
 from tamis.study.definition import Study
 from tamis.study.layout import Block, layout, size
@@ -101,7 +101,9 @@ def series_panels(
     that tell of errors of the surrogate.
     """
     draws = series_draws(study, series, posterior, rng)
-    _, share, worth = _inside(series, posterior) if posterior is not None else (None, 1.0, math.nan)
+    share, worth = 1.0, math.nan
+    if posterior is not None:
+        share, worth = _inside(series, posterior)[1], series_worth(study, series, posterior, len(draws))
     source = study.space if posterior is None else posterior
     predictive = predict_series(source, terms, n=len(draws), rng=rng, draws=draws, given=given)
     return [
@@ -130,8 +132,14 @@ def series_draws(study: Study, series: Series, posterior: Posterior | None, rng:
     return np.asarray(posterior.flat[rng.choice(rows, size=min(n, len(rows)), replace=False)])
 
 
+def series_worth(study: Study, series: Series, posterior: Posterior, n: int) -> float:
+    """Return how many independent draws the n that a series is predicted at are worth."""
+    rows, _, whole = _inside(series, posterior)
+    return whole if study.chain is not None else worth_of(n, len(rows), whole)
+
+
 def _inside(series: Series, posterior: Posterior) -> tuple[NDArray[np.intp], float, float]:
-    """Return the draws a prediction is made from, their share of all, and how many independent ones they are worth."""
+    """Return the draws there are for a prediction, their share of all, and how many independent ones they are worth."""
     inside = posterior.where(series.where or {})
     share = float(inside.mean())
     if not inside.any():

@@ -20,7 +20,7 @@ from tamis.inference.compare import model_probabilities
 from tamis.inference.posterior import Posterior
 from tamis.results.gather import load_emulations
 from tamis.results.records import Source, save_records
-from tamis.results.shapes import effective
+from tamis.results.shapes import effective, worth_of
 from tamis.results.study import load_study
 from tamis.results.worries import worries
 from tamis.study.build import build
@@ -64,7 +64,7 @@ def run(context: Context) -> None:
                 worries=_serious(origin, posterior),
                 content=posterior_content(origin.study.raw),
                 effective=whole,
-                worth=_worth(counts[k], n, whole, replaced),
+                worth=worth_of(int(counts[k]), n, whole, replaced=replaced),
                 x=posterior.flat[rows],
                 log_likelihood=posterior.log_likelihood.ravel()[rows],
                 log_prior=posterior.log_prior.ravel()[rows],
@@ -109,17 +109,6 @@ def _counts(weights: Array, draws: int) -> NDArray[np.int64]:
         weights = np.where(counts >= FEWEST, weights, 0.0)
         counts = shared_out(weights, draws)
     return counts
-
-
-def _worth(drawn: int, rows: int, whole: float, replaced: bool) -> float:
-    """Return how many independent draws are worth as much as so many of so many rows, all of which are worth `whole`.
-
-    The mean of draws varies about that of the rows by the variance over their number, less its share of all rows where
-    none is drawn twice; the rows' mean varies by the variance over what they are worth: 1/n - 1/N + 1/whole.
-    """
-    if drawn == 0:
-        return 0.0
-    return 1 / (1 / drawn - (0.0 if replaced else 1 / rows) + 1 / whole)
 
 
 def _density(posterior: Posterior) -> Array:

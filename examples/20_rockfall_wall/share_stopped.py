@@ -1,0 +1,97 @@
+"""The share of a site's impacts that the calibrated wall stops, from the impacts that a trajectory code wrote.
+
+``python share_stopped.py impacts.csv [--study all] [--limit 1.0] [--repeats 1]``: one impact a row, ``energy [J]``,
+or ``mass [kg]`` and ``speed [m/s]``; ``height [m]`` and ``incidence [deg]`` of the path at the wall may follow,
+``impact [m]`` along it and the boulder's ``size [m]``. Each is run with parameters drawn from the posterior of the
+study. Printed are the share stopped and the share stopped with the base moved by less than the limit, with 90 %
+credible intervals (prior of Jeffreys).
+"""
+
+import argparse
+import tempfile
+import warnings
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import beta
+
+import tamis
+from tamis.errors import SimulationError, StudyError
+from tamis.sheets import read_csv
+from tamis.simulation import find
+
+HERE = Path(__file__).parent
+UNITS = {
+    "energy": "J",
+    "mass": "kg",
+    "speed": "m/s",
+    "height": "m",
+    "incidence": "deg",
+    "impact": "m",
+    "size": "m",
+}
+
+
+def impacts(path):
+    """Return the inputs of each impact of a file."""
+    sheet = read_csv(path)
+    if "energy" not in sheet.cells and "speed" not in sheet.cells:
+        raise StudyError(
+            f"{sheet.path.name} gives neither energy nor speed; expected a column energy [J], or speed [m/s] and "
+            "mass [kg]"
+        )
+    unknown = [name for name in sheet.cells if name not in UNITS]
+    if unknown:
+        raise StudyError(
+            f'{sheet.path.name}: no input "{unknown[0]}" of an impact; expected some of {", ".join(UNITS)}'
+        )
+    for name in sheet.cells:
+        if sheet.units.get(name, UNITS[name]) != UNITS[name]:
+            raise StudyError(
+                f'{sheet.path.name} gives {name} in "{sheet.units[name]}"; convert it to {UNITS[name]}'
+            )
+    columns = {name: sheet.numbers(name) for name in sheet.cells}
+    return [{name: float(column[i]) for name, column in columns.items()} for i in range(len(sheet))]
+
+
+def share(held):
+    """Return a share and its 90 % interval, with the prior of Jeffreys."""
+    k, n = int(np.sum(held)), len(held)
+    low, high = beta.ppf([0.05, 0.95], k + 0.5, n - k + 0.5)
+    return f"{k} of {n}: {k / n:.2f} ({low:.2f} to {high:.2f})"
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--study", default="all")
+    parser.add_argument("--limit", type=float, default=1.0, help="of the displacement of the base, m")
+    parser.add_argument("--repeats", type=int, default=1, help="draws of the posterior for each impact")
+    options = parser.parse_args()
+    posterior, rng = tamis.load_results(HERE / "results" / options.study).posterior, np.random.default_rng(1)
+    names, draws = posterior.space.names, posterior.flat
+    stopped, within = [], []
+    for impact in [one for one in impacts(options.file) for _ in range(options.repeats)]:
+        point = dict(zip(names, draws[rng.integers(len(draws))].tolist(), strict=True))
+        with tempfile.TemporaryDirectory() as scratch, warnings.catch_warnings():
+            warnings.simplefilter("ignore", tamis.TamisWarning)
+            try:
+                found = find("tamis:nscd.rockfall_wall").run({**point, **impact}, Path(scratch))
+            except SimulationError as error:
+                print(f"left out, {impact}: {error}")
+                continue
+        stopped.append(bool(found["stopped"]))
+        within.append(stopped[-1] and float(found["base"].max()) < options.limit)
+        print(
+            f"{impact}: {'stopped' if stopped[-1] else 'not stopped'}, base moved by {found['base'].max():.2f} m",
+            flush=True,
+        )
+    if stopped:
+        print(f"stopped: {share(stopped)}")
+        print(f"stopped, and base below {options.limit:g} m: {share(within)}")
+
+
+if __name__ == "__main__":
+    main()
