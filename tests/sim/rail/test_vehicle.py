@@ -48,7 +48,7 @@ def roll(train: drive.Train, x: Array, v: float, h: float, steps: int, every: in
     return states
 
 
-# --- wheels on rails ---------------------------------------------------------------------------------------------------
+# --- wheels on rails -----------------------------------------------------------------------------------------------
 
 
 def test_wheelsets_stay_on_rails_that_lean(tmp_path: Path) -> None:

@@ -58,7 +58,9 @@ class Track(Case):
         100.0, unit="m", bounds=(10.0, 1e4), doc="over which the level loses its memory"
     )
     amplitude: float = port(1.0, bounds=(0.0, 100.0), doc="factor on all irregularities")
-    seed: int = port(1, bounds=(0, 2**63 - 1), doc="of the random amplitudes; one track for all lengths up to 8192 samples")
+    seed: int = port(
+        1, bounds=(0, 2**63 - 1), doc="of the random amplitudes; one track for all lengths up to 8192 samples"
+    )
     file: str = port(
         "",
         kind="file",
