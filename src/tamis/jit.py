@@ -4,8 +4,8 @@ Numba's disk cache notices a change in the file of the compiled function, not in
 calls; a stale hit would silently return the numbers of yesterday's code. And it notices a comment: a function is known
 there by the bytes of its file and by its line. So every kernel is compiled through `kernel`, whose cache is a folder
 named by a hash of the code of its file and of every file that this one imports (`families.code_hash`), with Numba's
-version, this file and ``simd.py``. A changed line in any of them is another folder, so that a stale hit cannot happen; a comment, or
-a line in a file that the kernel does not import, changes nothing.
+version, this file and ``simd.py``. A changed line in any of them is another folder, so that a stale hit cannot happen;
+a comment, or a line in a file that the kernel does not import, changes nothing.
 
 A hash is that of files, and what is compiled is what was loaded: a file that is edited in a running session would
 have its old code kept under the hash of the new. So the code of each file is noted when it is loaded, and where one of
