@@ -15,7 +15,8 @@ is a spring in series with a dashpot, and its force ``F`` is a state of its own 
     F'/k = v - phi(F),   phi(F) = F/c + (ratio - 1)/c * m(F),   m = F + (|F - F0| - |F + F0|)/2, rounded
 
 so that the dashpot is ``c`` below its blow-off force and ``c/ratio`` above. Wheels and rails, left (+) and right (-),
-with ``e = y + r_0 roll - y_rail`` (y is at the height of the axle) and clearance ``g`` = half of the play between flanges and rails, which the gauge changes::
+with ``e = y + r_0 roll - y_rail`` (y is at the height of the axle) and clearance ``g`` = half of the play between
+flanges and rails, which the gauge changes::
 
     conicity        lambda = lambda_0 g_0 / g            a narrow gauge steers more
     rolling radius  r = r_0 +- lambda e
