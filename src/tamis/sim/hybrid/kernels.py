@@ -50,9 +50,8 @@ Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 
-SETTLED = (
-    1e-15  # of the largest displacement of an actuator: how little a sweep over rigid motions must move them
-)
+SWEEPS = 10000  # over rigid motions that are not orthogonal, at most
+SETTLED = 1e-15  # move of a sweep that ends them, of the largest displacement
 MIXED, MODAL, DISPLACEMENT = 0, 1, 2  # what the controller closes its loops on
 
 
@@ -69,8 +68,8 @@ class Rig(NamedTuple):
     P: Matrix
     D: Matrix
     Q: Matrix
-    weight: Matrix  # C^T C
-    sweeps: int  # of Gauss-Seidel over rigid motions, at most; 1 where they are orthogonal
+    weight: Vector  # diagonal of C^T C
+    coupled: bool  # whether C^T C has more than that
     k_a: float
     lag: float
     delay: float
@@ -105,36 +104,53 @@ class Motion(NamedTuple):
 @inner
 def specimen(rig: Rig, motion: Motion, y: Vector, f: Vector, y_s: Vector) -> None:
     """Find where the specimen is and the force of each actuator, for the slip of the step's start."""
-    largest = 0.0
-    for i in range(len(y)):
-        largest = max(largest, abs(y[i]))
-    for m in range(len(y_s)):
-        y_s[m], f[m] = motion.y_s[m], 0.0
+    for m in range(len(rig.weight)):
+        y_c = 0.0
         for i in range(len(y)):
-            f[m] += rig.P[m, i] * y[i]  # y_c, for now
-    for _ in range(rig.sweeps):
-        moved = 0.0
-        for m in range(len(y_s)):
-            k, limit = rig.k_s[m], rig.limit[m]
-            pull, soft = rig.k_a * rig.weight[m, m], (1.0 - rig.hardening) * k
-            pulled = pull * f[m]
-            for j in range(len(y_s)):
-                if j != m:
-                    pulled += rig.k_a * rig.weight[m, j] * (f[j] - y_s[j])
-            back = motion.slip[m] - motion.y_s[m]
-            place = (pulled - soft * back) / (pull + k)
-            slip = slip_of(back, place, limit)
-            if slip != back + place:
-                place = (pulled - soft * slip) / (pull + rig.hardening * k)
-            moved = max(moved, math.sqrt(rig.weight[m, m]) * abs(place - y_s[m]))
-            y_s[m] = place
-        if moved <= SETTLED * largest:
-            break
+            y_c += rig.P[m, i] * y[i]
+        k, limit = rig.k_s[m], rig.limit[m]
+        pull, soft = rig.k_a * rig.weight[m], (1.0 - rig.hardening) * k
+        back = motion.slip[m] - motion.y_s[m]
+        place = (pull * y_c - soft * back) / (pull + k)
+        slip = slip_of(back, place, limit)
+        if slip != back + place:
+            place = (pull * y_c - soft * slip) / (pull + rig.hardening * k)
+        y_s[m] = place
     for i in range(len(y)):
         rigid = 0.0
         for m in range(len(rig.weight)):
             rigid += rig.C[i, m] * y_s[m]
         f[i] = rig.k_a * (y[i] - rigid)
+
+
+@inner
+def settle(rig: Rig, motion: Motion, y: Vector, f: Vector, y_s: Vector) -> None:
+    """Correct place and forces of a specimen whose rigid motions are not orthogonal, by Gauss-Seidel over them.
+
+    It stands apart so that rigs of orthogonal motions, which have `specimen` only, keep a short inner loop.
+    """
+    largest = 0.0
+    for i in range(len(y)):
+        largest = max(largest, abs(y[i]))
+    for _ in range(SWEEPS):
+        moved = 0.0
+        for m in range(len(rig.weight)):
+            k, pull = rig.k_s[m], rig.k_a * rig.weight[m]
+            soft = (1.0 - rig.hardening) * k
+            back = motion.slip[m] - motion.y_s[m]
+            pulled = pull * y_s[m]
+            for i in range(len(y)):
+                pulled += rig.C[i, m] * f[i]
+            place = (pulled - soft * back) / (pull + k)
+            slip = slip_of(back, place, rig.limit[m])
+            if slip != back + place:
+                place = (pulled - soft * slip) / (pull + rig.hardening * k)
+            for i in range(len(y)):
+                f[i] -= rig.k_a * rig.C[i, m] * (place - y_s[m])
+            moved = max(moved, math.sqrt(rig.weight[m]) * abs(place - y_s[m]))
+            y_s[m] = place
+        if moved <= SETTLED * largest:
+            break
 
 
 @inner
@@ -222,6 +238,8 @@ def drive_cycle(
     sum_y, sum_v, sum_e = np.empty(n), np.empty(n), np.empty(modes)
     late = rig.delay / dt
     specimen(rig, motion, motion.y, f, y_s)
+    if rig.coupled:
+        settle(rig, motion, motion.y, f, y_s)
     if motion.stored[0] == 0:  # all that was measured before is as now
         for row in range(len(motion.ring)):
             for i in range(n):
@@ -244,6 +262,8 @@ def drive_cycle(
             for m in range(modes):
                 integral[m] = motion.integral[m] + part * dt * de[m]
             specimen(rig, motion, y, f, y_s)
+            if rig.coupled:
+                settle(rig, motion, y, f, y_s)
             for i in range(n):
                 seen[i], felt[i] = y[i], f[i]
             if late > 0.0:
@@ -277,6 +297,8 @@ def drive_cycle(
         for m in range(modes):
             motion.integral[m] += dt * sum_e[m]
         specimen(rig, motion, motion.y, f, y_s)
+        if rig.coupled:
+            settle(rig, motion, motion.y, f, y_s)
         for m in range(rigid):
             motion.slip[m] = slip_of(motion.slip[m], y_s[m] - motion.y_s[m], rig.limit[m])
             motion.y_s[m] = s_out[step, m] = y_s[m]

@@ -28,7 +28,6 @@ _NOMINAL = 4e8  # N/m, what the controller takes the specimen for before its fir
 _SMOOTH = 0.025  # s
 _LEARNT = 1e-5  # m, the least change of a reference that says something about its effect
 _ORTHOGONAL = 1e-12
-_SWEEPS = 10000  # at most, over rigid motions that are not orthogonal
 
 
 @dataclass
@@ -69,14 +68,15 @@ class Bench:
         weights = c.T @ c
         size = np.sqrt(np.diag(weights))
         weights[np.abs(weights) < _ORTHOGONAL * np.outer(size, size)] = 0.0
-        coupled = np.count_nonzero(weights) > len(weights)
+        coupled = bool(np.count_nonzero(weights) > len(weights))
         stiffness = self.k_a * weights + np.diag(self.hardening * np.asarray(self.k_s, dtype=float))
         rate = np.abs(np.linalg.eigvals(np.linalg.solve(np.tril(stiffness), np.triu(stiffness, 1)))).max()
-        if rate**_SWEEPS > kernels.SETTLED:
+        if rate**kernels.SWEEPS > kernels.SETTLED:
+            least = -math.log(kernels.SETTLED) / kernels.SWEEPS
             raise StudyError(
-                f"rig: two rigid motions move the actuators nearly alike (Gauss-Seidel over them converges by "
-                f"{1.0 - rate:.1g} a sweep, {-math.log(kernels.SETTLED) / _SWEEPS:.1g} is needed); choose an origin "
-                "nearer to the actuators, or leave one motion out"
+                "rig: two rigid motions move the actuators nearly alike (Gauss-Seidel over them converges by "
+                f"{1.0 - rate:.1g} a sweep, {least:.1g} is needed); choose an origin nearer to the actuators, or leave "
+                "one motion out"
             )
         self.modes = Modes(found.P, self.D_scale * found.D, self.D_scale * found.Q)
         longest = min(self.dt, self.lag) if self.lag > 0 else self.dt
@@ -85,7 +85,7 @@ class Bench:
         n, rigid = c.shape
         p, d, q = (np.ascontiguousarray(each) for each in self.modes)
         self._rig = kernels.Rig(
-            np.ascontiguousarray(c), p, d, q, weights, _SWEEPS if coupled else 1, float(self.k_a), float(self.lag),
+            np.ascontiguousarray(c), p, d, q, np.diag(weights).copy(), coupled, float(self.k_a), float(self.lag),
             float(self.delay), np.array(self.k_s, dtype=float), float(self.hardening),
             np.array(self.limit, dtype=float),
         )  # fmt: skip

@@ -121,7 +121,8 @@ class Plant(Case):
     mass_fraction: float = port(
         0.5,
         bounds=(1e-3, 0.99),
-        doc="of the sliding mass that is the bearings' (m_f): changes their link forces, and little else (theory)",
+        doc="of the sliding mass that is the bearings' (m_f): changes their link forces; with subcycling or pm also "
+        "the motion, within the error of the scheme",
     )
     m_s: float = port(33430.0, unit="kg", bounds=(1.0, 1e9), doc="mass that slides with the base")
     m_i: float = port(451776.0, unit="kg", bounds=(1.0, 1e9), doc="impulsive mass of the liquid")
