@@ -216,6 +216,15 @@ def inner(function: F) -> F:
     return register_jitable(**_OPTIONS)(function)
 
 
+def inlined(function: F) -> F:
+    """Compile a function as `inner` does, and always into its callers: a few lines over many arrays, hot ones.
+
+    A call hands over every number of every array, and takes as long as such lines do.
+    """
+    _note_loaded(function)
+    return register_jitable(**_OPTIONS, forceinline=True)(function)
+
+
 def _note_loaded(function: Callable[..., Any]) -> None:
     """Note the code of a file while it is being loaded."""
     file = Path(function.__code__.co_filename)
