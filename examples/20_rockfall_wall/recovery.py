@@ -58,9 +58,8 @@ def main():
         inside += (low <= x) & (x <= high)
         off.append(found.mean(axis=0) - x)
         print(f"{k}: {np.array2string(np.array(off[-1]), precision=3)}", flush=True)
-    print(
-        "\n| parameter | truths within the 90 % interval | rms error of the mean | of the prior's range |\n|---|---|---|---|"
-    )
+    titles = ("parameter", "truths within the 90 % interval", "rms error of the mean", "of the prior's range")
+    print(f"\n| {' | '.join(titles)} |\n{'|---' * len(titles)}|")
     for i, name in enumerate(LOW):
         rms = np.sqrt(np.mean(np.array(off)[:, i] ** 2))
         print(
