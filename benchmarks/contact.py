@@ -15,6 +15,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
 from pathlib import Path
@@ -28,7 +29,7 @@ from scipy.sparse import csr_matrix  # noqa: E402
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
-from tests.sim.contact.problems import residuals, stubborn_pile  # noqa: E402
+from tests.sim.contact.problems import pile, residuals, stubborn_pile, tower, wall  # noqa: E402
 
 from tamis.sim.common.shapes import Box, Convex  # noqa: E402
 from tamis.sim.contact.assembled.solve import assemble, solve_problem, solve_scaled  # noqa: E402
@@ -45,6 +46,7 @@ WATCHED, INSTANT = "r1_b4", 0.1  # a struck block, and when it is looked at
 TOLERANCE = 1e-6
 ROUNDS, REPEATS = 3, 5
 PILES = 40
+SMALL, FEWEST, MOST, QUICK = 60, 4, 60, 0.1  # problems, contacts of them, ms
 GRAINS = (200, 600, 2000)
 MANY = (20_000,)
 POUR_TOLERANCE, RUN_IN_TOLERANCE = 1e-4, 1e-3
@@ -208,6 +210,48 @@ def published(siconos: str | None) -> None:
             f"Over tamis: median {np.median(ratios):.2f}; tamis is the slower on {sum(r < 1.0 for r in ratios)} of "
             f"{len(ratios)}."
         )
+
+
+def small_problems() -> list[tuple[csr_matrix, Any, Any]]:
+    """Return random towers, walls and piles of 4 to 60 contacts."""
+    found: list[tuple[csr_matrix, Any, Any]] = []
+    seed = 5000
+    while len(found) < SMALL:
+        rng = np.random.default_rng(seed)
+        if seed % 3 == 0:
+            W, q = wall(rng, int(rng.integers(2, 4)), int(rng.integers(2, 5)), 10.0 ** rng.uniform(0.0, 2.0))
+        elif seed % 3 == 1:
+            W, q = pile(rng, int(rng.integers(4, 20)), 10.0 ** rng.uniform(0.0, 2.0))
+        else:
+            W, q = tower(rng, int(rng.integers(1, 16)), 10.0 ** rng.uniform(0.0, 2.0))
+        seed += 1
+        n = len(q) // 3
+        if FEWEST <= n <= MOST:
+            found.append((W, q, np.full(n, rng.uniform(0.2, 0.9))))
+    return found
+
+
+def small(siconos: str | None) -> None:
+    """Print what small problems cost, setup and Python included, the slower ones beside the fastest of Siconos."""
+    times, slower = [], 0
+    with tempfile.TemporaryDirectory() as folder:
+        for W, q, mu in small_problems():
+            best = math.inf
+            for _ in range(3 * REPEATS):
+                start = time.process_time()
+                solve_problem(W, q, mu, TOLERANCE)
+                best = min(best, 1e3 * (time.process_time() - start))
+            times.append(best)
+            if siconos and best > QUICK:
+                file = Path(folder) / "problem.npz"
+                np.savez(file, data=W.data, indices=W.indices, indptr=W.indptr, q=q, mu=mu)
+                tried = ask(siconos, "contact_siconos.py", "problem", file, TOLERANCE, REPEATS)
+                slower += best > min((peer["ms"] for peer in tried if peer["solved"]), default=math.inf)
+    print(
+        f"\n{SMALL} random problems of {FEWEST} to {MOST} contacts: {np.median(times):.2g} ms in the median, "
+        f"{max(times):.2g} at most; {sum(ms <= QUICK for ms in times)} take at most {QUICK:g} ms"
+        + (f", of the others {slower} take longer than the fastest of Siconos." if siconos else ".")
+    )
 
 
 def stubborn() -> None:
@@ -390,6 +434,7 @@ def main() -> None:
     struck_wall(mujoco, siconos)
     articulated()
     published(siconos)
+    small(siconos)
     stubborn()
     poured(GRAINS + (MANY if options.large else ()), options.plot)
 

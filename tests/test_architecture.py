@@ -172,7 +172,9 @@ def compiles(path: Path) -> bool:
     """Tell whether a file has functions that are compiled."""
     functions = [node for node in ast.walk(tree(path)) if isinstance(node, ast.FunctionDef)]
     return any(
-        ast.unparse(d) in ("kernel", "inner", "apart") for node in functions for d in node.decorator_list
+        ast.unparse(d) in ("kernel", "inner", "inlined", "apart")
+        for node in functions
+        for d in node.decorator_list
     )
 
 

@@ -1,7 +1,7 @@
 """Make the stretches of this example: tracks, and what sensors would show on them.
 
 Twenty stretches with worn suspensions (w3 = 0.25, w4 = 0.7, w5 = 0.35) and ten reference stretches with new ones. The
-train that "measures" is not the model that is calibrated: its conicity is 0.14 instead of 0.1 and its friction 0.32
+train that "measures" is not the model that is calibrated: its conicity is 0.12 instead of 0.1 and its friction 0.36
 instead of 0.4, and its accelerometers have noise. That is the error that the reference stretches are there to identify.
 """
 
@@ -19,7 +19,7 @@ TRACK = ("s", "lateral", "gauge", "vertical", "cross_level")
 SENSORS = ("car_lateral", "car_vertical", "bogie_lateral", "bogie_vertical")
 COMMON = {"speed": 40.0, "duration": 5.0, "runup": 1.0, "rate": 80.0}
 WORN = {"w3": 0.25, "w4": 0.7, "w5": 0.35}
-REAL = {"conicity": 0.14, "friction": 0.32}
+REAL = {"conicity": 0.12, "friction": 0.36}
 NOISE = 0.02  # m/s2
 
 

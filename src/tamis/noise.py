@@ -346,14 +346,14 @@ class LowRank(_Arrays):
     """Errors with a mean and k shapes of their own, plus independent ones: mean + xi @ modes + residual.
 
     Xi is standard normal: Lebel et al. 2019 (10.1016/j.jsv.2019.06.024), B.6, with the residual of probabilistic
-    principal components (Tipping & Bishop 1999, 10.1111/1467-9868.00196). `tamis.identify` finds them from
-    realisations. With ``residual`` zero the density is that of xi alone, their B.7: what lies outside the modes counts
-    for nothing.
+    principal components (Tipping & Bishop 1999, 10.1111/1467-9868.00196); `tamis.identify` finds them. With
+    ``residual`` zero the density is that of xi alone, their B.7: what lies outside the modes counts for nothing.
     """
 
     mean: Array | Sequence[float]  # (m,)
     modes: Array | Sequence[Sequence[float]]  # (k, m)
     residual: Array | Sequence[float] | float  # variance, one number or one per measurement
+    alpha: float | None = None  # of B.9, where it was identified
 
     def __post_init__(self) -> None:
         mean, modes, residual = (np.array(a, dtype=float) for a in (self.mean, self.modes, self.residual))

@@ -44,6 +44,8 @@ _GROUPS = 5  # kinds of failure that are shown
 _DEPTH = 4  # levels of folders in which studies are looked for
 _RECORD = 1500  # bytes of a run's record and of its row in the index
 _BLOCK = 4096  # in which disks count
+_FEW = 5000  # runs whose keys are made to find equal ones, where there is no store to look them up in
+_WAITED = 8  # runs that data wait for, made aside for a plan
 _PATIENCE = 20.0  # seconds, for asking a simulator whether it keeps its contract
 
 
@@ -85,14 +87,17 @@ def _print_costs(study: Study, upto: str, indent: str = "") -> None:
     facts = Facts(study.raw)
     seconds, each, otherwise = _one_point(study)
     asked = design_inputs(study) if facts.designed else []
-    keys = {run_key(study.simulator, inputs) for inputs in asked}
-    n = len(keys)
+    keys: set[str] = set()
+    if len(asked) <= _FEW or study.runs.exists():
+        keys = {run_key(study.simulator, inputs) for inputs in asked}
+    n = len(keys or {tuple(sorted(inputs.items())) for inputs in asked})
     other = "observed" if whole_of(study.simulator) is study.simulator else "all"
     less = f' ({size(otherwise)} with [model] keep = "{other}")' if otherwise != each else ""
     say(f"one run takes {duration(seconds)} and leaves {size(each)}{less}")
     if n:
         say(f"design: {n} runs, about {duration(n * seconds)} on one core, {size(n * each)} stored")
-        _print_stored(study, keys, say)
+        if keys:
+            _print_stored(study, keys, say)
     for level in study.cheap if facts.emulated else ():
         each_takes = _one_cheap(study, level)
         n = level.n * study.tables.design.replicates * len(study.experiments)
@@ -125,12 +130,15 @@ def _one_cheap(study: Study, level: Fidelity) -> float:
 
 
 def _with_numbers(study: Study) -> Study:
-    """Return the study with the numbers of its numerical experiments, run aside where they are not there yet."""
+    """Return the study with the numbers of its numerical experiments, run aside where they are not there yet.
+
+    Where dozens are waited for (reference tests with their own files), a plan does without.
+    """
     from tamis.study.build import with_numbers
     from tamis.study.context import Context
     from tamis.study.stages.synthetic import numbers
 
-    if not study.open:
+    if not study.open or len(study.open) > _WAITED:
         return study
     with tempfile.TemporaryDirectory() as scratch, RunStore(Path(scratch)) as store:
         return with_numbers(study, numbers(Context(study, store, 1, silent, False, {})))

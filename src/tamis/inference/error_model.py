@@ -124,7 +124,7 @@ def identify(
         covariance = covariance - (basis.T * white) @ basis
     size, turn = np.linalg.eigh(covariance)
     shapes = ((basis @ turn) * np.sqrt(np.maximum(size, 0.0))).T[size > 0]
-    return LowRank(mean, shapes * scale, white * scale**2 if residual else 0.0)
+    return LowRank(mean, shapes * scale, white * scale**2 if residual else 0.0, choice.alpha)
 
 
 def _checked(errors: Array, components: int) -> Array:

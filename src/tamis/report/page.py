@@ -31,6 +31,7 @@ from tamis.report.blocks import (
     grid,
     write_page,
 )
+from tamis.report.errors import error_blocks
 from tamis.report.parts import part_blocks
 from tamis.report.posterior import sampler_blocks
 from tamis.report.prediction import (
@@ -47,13 +48,13 @@ from tamis.report.references import beside, reference_grid
 from tamis.report.runs import run_blocks
 from tamis.report.sensitivity import influence_blocks
 from tamis.report.sources import robust_blocks, source_blocks
+from tamis.report.stretches import stretches_blocks
 from tamis.report.surrogate import surrogate_blocks
 from tamis.report.tables import (
     Cell,
     count,
     number,
     percent,
-    plain,
     sentence,
     with_error,
     with_interval,
@@ -63,9 +64,7 @@ from tamis.types import Table
 if TYPE_CHECKING:
     from tamis.inference.posterior import Posterior
     from tamis.results.records import Panel, Results
-    from tamis.results.study import IdentifiedError, StudyRecord
-
-_MODES = 4  # of an error, whose sizes are listed
+    from tamis.results.study import StudyRecord
 
 
 def write_report(results: Results, path: Path) -> None:
@@ -155,13 +154,14 @@ def data_and_model(results: Results) -> list[Block]:
     if any(p.residual.size for p in panels):
         caption += " Below, residuals in units of the total standard deviation; the shaded strip is ±2."
     blocks = panel_pictures("data", panels, caption)
-    return [*blocks, _coverage_grid("data-coverage", panels), *_error_blocks(results.study.errors)]
+    return [*blocks, _coverage_grid("data-coverage", panels), *error_blocks(results.study.errors)]
 
 
 def panel_pictures(name: str, panels: Sequence[Panel], caption: str) -> list[Block]:
     """Draw panels, a few to a figure, and single numbers together."""
     blocks: list[Block] = []
-    drawn = [p for p in panels if not is_scalar(p)]
+    blocks += [block for p in panels if p.tests for block in stretches_blocks(name, p)]
+    drawn = [p for p in panels if not is_scalar(p) and not p.tests]
     for k, start in enumerate(range(0, len(drawn), PER_FIGURE), start=1):
         some = drawn[start : start + PER_FIGURE]
         key = f"{name}-{k}"
@@ -188,37 +188,6 @@ def _coverage_grid(name: str, panels: Sequence[Panel]) -> Grid:
     ]
     columns = ("test", "observed", "measurements", "inside the 90 % band", "failed draws")
     return grid(columns, shown, name=name, numbers=Table(columns, tuple(rows)))
-
-
-def _error_blocks(errors: Sequence[IdentifiedError]) -> list[Block]:
-    """Show the sizes of errors that were found from reference tests."""
-    if not errors:
-        return []
-    columns = ("test", "observed", "mean error", "modes", "sd of the modes", "residual sd", "unit")
-    shown = []
-    for e in errors:
-        listed = ", ".join(plain(sd, 3) for sd in e.modes[:_MODES])
-        listed += f" and {len(e.modes) - _MODES} smaller" if len(e.modes) > _MODES else ""
-        left = number(e.residual) if e.residual else Cell("none", 0.0)
-        shown.append((e.series, e.label, number(e.mean), count(len(e.modes)), listed or "none", left, e.unit))
-    rows = [
-        (e.series, e.label, part, size, e.unit)
-        for e in errors
-        for part, size in (("mean", e.mean), *_numbered(e.modes), ("residual", e.residual))
-    ]
-    caption = (
-        "Errors found from reference tests. Each size is a root mean square over the measurements of a test; their "
-        "squares, but for the mean's, add up to the error's variance."
-    )
-    numbers = Table(("test", "observed", "part", "size", "unit"), tuple(rows))
-    return [
-        Heading("Identified errors"),
-        grid(columns, shown, name="errors", numbers=numbers, caption=caption),
-    ]
-
-
-def _numbered(modes: Sequence[float]) -> list[tuple[str, float]]:
-    return [(f"mode {k}", sd) for k, sd in enumerate(modes, start=1)]
 
 
 def parameter_screen(results: Results) -> list[Block]:

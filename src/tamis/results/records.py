@@ -67,6 +67,10 @@ class Panel:
     best: Array = field(
         default_factory=lambda: np.empty((0, 0))
     )  # (k, m) answers at points of highest density
+    tests: tuple[
+        str, ...
+    ] = ()  # names of the tests whose signals stand one after the other, where there are several
+    coord: Array = field(default_factory=lambda: np.empty(0))  # abscissae of one of these tests
     best_of: tuple[str, ...] = ()  # the studies whose posteriors these are the best points of
     split: Array = field(
         default_factory=lambda: np.empty((0, 0))

@@ -100,6 +100,12 @@ class IdentifiedError:
     mean: float  # of the mean error
     modes: tuple[float, ...]  # standard deviation due to each mode, the largest first
     residual: float  # standard deviation outside the modes; zero where that counts for nothing
+    alpha: float | None = None  # share of the empirical covariance in the basis, the rest being stationary
+    xlabel: str = ""
+    x: tuple[float, ...] = ()  # abscissae of one test's measurements
+    mean_curve: tuple[float, ...] = ()
+    mode_curves: tuple[tuple[float, ...], ...] = ()  # the largest ones
+    residual_curve: tuple[float, ...] = ()  # standard deviations
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tamis.experiment import Observation
 from tamis.interfaces import documentation, references
 from tamis.noise import LowRank, Sum
 from tamis.results.study import (
@@ -24,6 +25,8 @@ from tamis.study.layout import layout
 from tamis.study.parts import is_split, parts
 from tamis.study.series import Series
 from tamis.study.stages.table import applies, stage_hashes
+
+_DRAWN = 3  # modes of an identified error, the largest
 
 
 def record(study: Study) -> StudyRecord:
@@ -87,17 +90,30 @@ def _series(study: Study, one: Series) -> SeriesRecord:
 
 def identified(series: Sequence[Series]) -> tuple[IdentifiedError, ...]:
     """Return the errors of all observations that were found from reference tests."""
-    found = []
-    for one in series:
-        for observation in one.experiments[0].observations:
-            noise = observation.noise
-            for part in noise.parts if isinstance(noise, Sum) else (noise,):
-                if isinstance(part, LowRank):
-                    modes = sorted((_rms(mode) for mode in np.asarray(part.modes)), reverse=True)
-                    sizes = _rms(part.mean), tuple(modes), _rms(np.sqrt(part.residual))
-                    unit = observation.observable.unit
-                    found.append(IdentifiedError(one.name, observation.label, unit, *sizes))
-    return tuple(found)
+    observed = [(one.name, o) for one in series for o in one.experiments[0].observations]
+    return tuple(
+        _identified(name, o, part)
+        for name, o in observed
+        for part in (o.noise.parts if isinstance(o.noise, Sum) else (o.noise,))
+        if isinstance(part, LowRank)
+    )
+
+
+def _identified(series: str, observation: Observation, part: LowRank) -> IdentifiedError:
+    """Return the sizes of an error, and its curves where there is an abscissa."""
+    modes = sorted(np.asarray(part.modes), key=_rms, reverse=True)
+    sizes = _rms(part.mean), tuple(map(_rms, modes)), _rms(np.sqrt(part.residual))
+    names = series, observation.label, observation.observable.unit
+    if observation.coord is None:
+        return IdentifiedError(*names, *sizes, part.alpha)
+    curves = np.array(
+        [part.mean, *modes[:_DRAWN], np.broadcast_to(np.sqrt(part.residual), np.shape(part.mean))]
+    )
+    mean, *drawn, left = (tuple(curve) for curve in curves.tolist())
+    x = tuple(np.asarray(observation.coord, dtype=float).tolist())
+    return IdentifiedError(
+        *names, *sizes, part.alpha, observation.observable.axis, x, mean, tuple(drawn), left
+    )
 
 
 def _rms(values: ArrayLike) -> float:

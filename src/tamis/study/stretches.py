@@ -6,8 +6,9 @@ tests and of reference tests have the same columns and are read by the same rule
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -71,24 +72,33 @@ class Stretches:
 
     def levels(self, name: str) -> tuple[Array, float]:
         """Return the observed numbers of a file of signals, and its step."""
-        needs = self.observable.needs
-        numbers, units = read_numbers(self.base / name, needs)
-        for column in needs:
-            if units.get(column) and self.units[column] and units[column] != self.units[column]:
-                raise StudyError(
-                    f'{name} gives "{column}" in "{units[column]}", but output {column} is in "{self.units[column]}"; '
-                    "convert the column"
-                )
-        model = bands_of(self.observable)
-        t = numbers[model.along]
-        step = float(t[-1] - t[0]) / max(len(t) - 1, 1)
-        # times are written with a few digits: the step is even where they allow it
-        if not step > 0 or np.abs(np.diff(t) - step).max() > 1e-3 * step:
-            raise StudyError(f'{name}: samples must be at a constant step of "{model.along}"; resample them')
-        if fault := model.fault(len(t), step):
-            raise StudyError(f"{name}: {fault}")
-        even = {**numbers, model.along: step * np.arange(len(t))}
-        return np.asarray(self.observable(even)), step
+        state = (self.base / name).stat()
+        marks = state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns
+        assert isinstance(self.observable, Hashable)
+        return _levels(self.base / name, name, self.observable, tuple(self.units.items()), *marks)
+
+
+@lru_cache(maxsize=4096)
+def _levels(
+    path: Path, name: str, observable: Observable, outputs: tuple[tuple[str, str], ...], *marks: int
+) -> tuple[Array, float]:
+    """Read a file of signals, once however often a study is built."""
+    numbers, units = read_numbers(path, observable.needs)
+    for column, unit in outputs:
+        if units.get(column) and unit and units[column] != unit:
+            raise StudyError(
+                f'{name} gives "{column}" in "{units[column]}", but output {column} is in "{unit}"; convert the column'
+            )
+    model = bands_of(observable)
+    t = numbers[model.along]
+    step = float(t[-1] - t[0]) / max(len(t) - 1, 1)
+    # times are written with a few digits: the step is even where they allow it
+    if not step > 0 or np.abs(np.diff(t) - step).max() > 1e-3 * step:
+        raise StudyError(f'{name}: samples must be at a constant step of "{model.along}"; resample them')
+    if fault := model.fault(len(t), step):
+        raise StudyError(f"{name}: {fault}")
+    even = {**numbers, model.along: step * np.arange(len(t))}
+    return np.asarray(observable(even)), step
 
 
 def bands_of(observable: Any) -> Bands:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tamis.jit import kernel
 from tamis.sim.contact.assembled import mixing
 from tamis.sim.contact.assembled.gauss_seidel import relax, residual, velocities
-from tamis.sim.contact.assembled.interior_point import follow_path
-from tamis.sim.contact.assembled.linear import solve_pairs
-from tamis.sim.contact.assembled.newton import fill, imbalance, polish
-from tamis.sim.contact.assembled.solve import STIFF, _Path, assemble
-from tamis.sim.contact.linear import factorise
+from tamis.sim.contact.assembled.interior_point import interior_point
+from tamis.sim.contact.assembled.linear import factorise_pairs, pair_up, solve_pairs
+from tamis.sim.contact.assembled.newton import fill_matrix, imbalance, proximal_newton
+from tamis.sim.contact.assembled.solve import STIFF, _Direct, assemble
 from tamis.sim.contact.lorentz import Interior
+from tests.sim.contact.problems import stubborn_pile, tower
 from tests.sim.contact.test_assembled_solve import read
 
 TOL = 1e-6
@@ -25,9 +24,9 @@ class Prepared:
     def __init__(self, name: str, sweeps: int = 0) -> None:
         self.p = assemble(*read(name))
         self.n = len(self.p.mu)
-        path = _Path(self.p)
+        path = _Direct(self.p)
         assert path.pays(np.inf)
-        self.count, self.lu = path.count, path.lu
+        self.matrix = path.matrix
         self.x, self.u = np.zeros((self.n, 3)), np.empty((self.n, 3))
         if sweeps:
             relax(self.p, mixing.memory(self.n), self.x, self.u, TOL, sweeps, True)
@@ -38,7 +37,7 @@ class Prepared:
             block=np.empty((blocks, 9)), diagonal=np.empty((self.n, 3, 3)), q=np.empty((self.n, 3))
         )
         work = Interior(*np.empty((len(Interior._fields), self.n, 3)))
-        return follow_path(self.p, scaled, self.count, self.lu, work, self.x, self.u, start, tol, 50)
+        return interior_point(self.p, scaled, self.matrix, work, self.x, self.u, start, tol, 50)
 
     def residual(self) -> float:
         velocities(self.p, self.x, self.u)
@@ -73,8 +72,8 @@ def test_newton_ends_what_the_path_leaves_and_sweeps_do_not() -> None:
     swept = case.x.copy()
     done, left, _ = relax(case.p, mixing.memory(case.n), swept, case.u, TOL, 200, True)
     assert done == 200 and left > TOL
-    steps, found, _ = polish(
-        case.p, case.count, case.lu, case.x, case.u, np.empty((5, case.n, 3)), TOL, 30, STIFF
+    steps, found, _ = proximal_newton(
+        case.p, case.matrix, case.x, case.u, np.empty((5, case.n, 3)), TOL, 30, STIFF
     )
     assert steps < 30 and found <= TOL and case.residual() == pytest.approx(found, rel=1e-6)
 
@@ -82,7 +81,7 @@ def test_newton_ends_what_the_path_leaves_and_sweeps_do_not() -> None:
 def test_what_newton_makes_worse_it_does_not_keep() -> None:
     case = Prepared("own_wall_1", sweeps=16)
     before = case.residual()
-    polish(case.p, case.count, case.lu, case.x, case.u, np.empty((5, case.n, 3)), TOL, 1, 1e8)
+    proximal_newton(case.p, case.matrix, case.x, case.u, np.empty((5, case.n, 3)), TOL, 1, 1e8)
     assert case.residual() <= before
 
 
@@ -94,11 +93,10 @@ def test_its_matrix_is_the_derivative_of_the_imbalance() -> None:
     force, step = np.empty((2, n, 3))
     size = imbalance(p, x, centre, c, case.u, force)
     step[:] = rng.normal(size=(n, 3))
-    fill(p, centre, c, case.u, case.count, case.lu)
-    pairs = (n + 1) // 2
-    assert n % 2 and kernel(factorise)(pairs, case.lu)
+    fill_matrix(p, centre, c, case.u, case.matrix)
+    assert n % 2 and factorise_pairs(case.matrix)
     way = step.copy()
-    kernel(solve_pairs)(case.lu, way, np.empty((pairs, 6)))  # J way = step
+    solve_pairs(case.matrix, way)  # J way = step
     h, ends = 1e-7 * p.speed / np.abs(way).max(), []
     for sign in (1.0, -1.0):
         imbalance(p, x + sign * h * way, centre, c, case.u, force)
@@ -106,3 +104,25 @@ def test_its_matrix_is_the_derivative_of_the_imbalance() -> None:
     assert size > 0.0
     # round-off over 1e-7 of the scale; a contact that changed its state in between would show
     np.testing.assert_allclose((ends[0] - ends[1]) / (2 * h), step, atol=1e-4)
+
+
+def test_friction_that_is_brought_up_by_and_by_ends_what_nothing_else_does() -> None:
+    p = assemble(*stubborn_pile(33))
+    path, x, u = _Direct(p), np.zeros((len(p.mu), 3)), np.empty((len(p.mu), 3))
+    assert path.pays(np.inf)
+    _, found, _ = path.approach(x, u, TOL)
+    velocities(p, x, u)
+    assert found <= TOL and residual(p, x, u)[0] == pytest.approx(found, rel=1e-6)
+
+
+def test_contacts_of_the_same_bodies_make_pairs() -> None:
+    """Four contacts a joint of a tower, in any order: two pairs each, and nobody is left alone."""
+    rng = np.random.default_rng(3)
+    W, q = tower(rng, 6)
+    order = rng.permutation(len(q) // 3)
+    rows = (3 * order[:, None] + np.arange(3)).ravel()
+    p = assemble(W[rows][:, rows], q[rows], np.full(len(order), 0.5))
+    slot = np.empty(len(order), np.int64)
+    assert pair_up(p.ptr, p.col, slot) == len(order) // 2
+    joint = order[np.argsort(slot)] // 4
+    assert (joint[::2] == joint[1::2]).all()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tamis.sim.contact.interior_point import fill, interior_point, lorentz, path_arrays
+from tamis.sim.contact.interior_point import fill_matrix, interior_point, lorentz, path_arrays
 from tamis.sim.contact.linear import analyse, factorise, solve
 from tamis.sim.contact.lorentz import quadratic, scale_points
 from tamis.sim.contact.solve import ATTEMPT, CAPPED, CONVERGED, INTERIOR_POINT, direct
@@ -68,7 +68,7 @@ def test_its_system_is_that_of_the_impulses():
         L[place, place] = np.diag(v.scale[i])
     G, c = np.linalg.inv(L) @ dense(problem), draw.normal(size=3 * n)
     expected = np.linalg.solve(E @ G @ G.T + np.linalg.inv(Q), c)
-    fill(contacts, m, count, path, work.lu)
+    fill_matrix(contacts, m, count, path, work.lu)
     assert factorise(m, work.lu)
     dw = (G.T @ Q @ c).reshape(m, 6)
     solve(m, work.lu, dw)

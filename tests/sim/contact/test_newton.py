@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tamis.sim.contact.linear import analyse, block_lu, factorise, solve
-from tamis.sim.contact.newton import assemble, imbalance, trial_arrays
+from tamis.sim.contact.newton import fill_matrix, imbalance, trial_arrays
 from tamis.sim.contact.solve import CONVERGED, NEWTON
 from tamis.sim.contact.tuning import BOUT
 from tests.sim.contact.bodies import residuals, solved, stack, swept, wall
@@ -80,7 +80,7 @@ def test_the_matrix_is_the_derivative_of_the_imbalance():
         imbalance(contacts, at, r, weight, 10.0, trial)
         return trial.force.copy()
 
-    assemble(contacts, w, r, weight, 10.0, count, lu)
+    fill_matrix(contacts, w, r, weight, 10.0, count, lu)
     blocks = lu.blocks.copy()
     way = np.random.default_rng(6).normal(size=w.shape)
     step = 1e-7 * np.abs(w).max()

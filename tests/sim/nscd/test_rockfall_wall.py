@@ -121,3 +121,16 @@ def test_blocks_break_above_their_strength_and_hold_no_bar():
     for body in weak.scene().bodies:
         holds = any(part.group == "ring" for part in body.parts)
         assert holds == (body.name[0] == "r" and body.name not in ("rock", *weak.broken))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::tamis.errors.TamisWarning")  # energy that restitution creates, speeds
+def test_the_fitted_wall_moves_as_far_as_the_printed_one(tmp_path):
+    """At the parameters of Table 5: 1.15 m on the impact axis, 0.41 m on the distant one, as largest values."""
+    runs = [find("tamis:nscd.rockfall_wall").run({"speed": speed}, tmp_path) for speed in (20.0, 28.0)]
+    assert 0.7 < max(run[name].max() for run in runs for name in ("top", "base")) < 1.6
+    assert 0.2 < max(run[name].max() for run in runs for name in ("c", "d")) < 0.7
+    for run, kinetic in zip(runs, (520e3, 1019.2e3), strict=True):
+        assert run["closure"] < 1e-8 and run["struck"] == pytest.approx(kinetic)
+        assert run["at_rest"] == run["stopped"] == 1.0 and run["lost"] == 0.0
+        assert 0.4 < run["impact_rock"] / kinetic < 0.65  # beside the 50 % quoted for plasticity of concrete

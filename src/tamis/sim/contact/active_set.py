@@ -39,7 +39,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.jit import inner
+from tamis.jit import inlined, inner
 from tamis.sim.contact.cone import project
 from tamis.sim.contact.linear import BlockLU, factorise, reset, solve
 from tamis.sim.contact.newton import Trial, add_contact
@@ -100,7 +100,7 @@ def errors_of(contacts: Contacts, w: Array, r: Array, weight: Array) -> tuple[fl
 Row = tuple[float, float, float]
 
 
-@inner
+@inlined
 def linearise(
     r0: float, r1: float, r2: float, u0: float, u1: float, u2: float, mu: float, rho: float, softness: float
 ) -> tuple[Row, Row, Row, Row]:
@@ -180,7 +180,7 @@ def newton_step(
 
 
 @inner
-def stride(
+def line_search(
     contacts: Contacts, w: Array, r: Array, weight: Array, size: float, trial: Trial, scratch: ActiveSet
 ) -> tuple[float, float, float]:
     """Try the step, shortened while errors grow; return their norm and largest then, and the length."""
@@ -232,7 +232,7 @@ def active_set_newton(
         iterations += 1
         if not newton_step(contacts, w, r, weight, decide, stiff, count, lu, trial.step, scratch):
             break
-        reached, largest, length = stride(contacts, w, r, weight, size, trial, scratch)
+        reached, largest, length = line_search(contacts, w, r, weight, size, trial, scratch)
         if ended and not reached < least:
             break
         if not reached <= REJECT * size and stiff > 1.0:
@@ -257,5 +257,5 @@ def active_set_newton(
                 least = size
                 copy(r, scratch.best)
     copy(scratch.best[:n], r)
-    found, worst = settle(contacts, r, weight, trial, w)
-    return iterations, found, worst
+    error, worst = settle(contacts, r, weight, trial, w)
+    return iterations, error, worst

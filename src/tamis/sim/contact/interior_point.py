@@ -80,7 +80,7 @@ def lorentz(contacts: Contacts, W: Array, w: Array, scale: Array) -> float:
 
 
 @inner
-def fill(contacts: Contacts, m: int, count: int, scratch: Path, lu: BlockLU) -> None:
+def fill_matrix(contacts: Contacts, m: int, count: int, scratch: Path, lu: BlockLU) -> None:
     """Fill the blocks of ``I + G^T D G``."""
     v = scratch.vectors
     reset(m, count, lu)
@@ -155,7 +155,7 @@ def interior_point(
     weight: Array,
     free: Array,
     goal: float,
-    speed: float,
+    scale: float,
     count: int,
     lu: BlockLU,
 ) -> tuple[int, float]:
@@ -192,7 +192,7 @@ def interior_point(
             best = error
             copy(trial.r, r)
         since += 1
-        if best < 0.7 * seen or (best > EARLY * speed and gap < 0.7 * narrow):
+        if best < 0.7 * seen or (best > EARLY * scale and gap < 0.7 * narrow):
             seen, narrow, since = best, gap, 0
         if not error < math.inf or best <= goal or since > STANDSTILL or steps == PATH_STEPS:
             break
@@ -200,7 +200,7 @@ def interior_point(
         for i in range(n):
             for j in range(3):
                 c[i, j] = -v.dual[i, j]
-        fill(contacts, m, count, scratch, lu)
+        fill_matrix(contacts, m, count, scratch, lu)
         if not factorise(m, lu):
             break
         steps += 1

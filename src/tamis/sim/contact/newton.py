@@ -35,7 +35,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.jit import inner
+from tamis.jit import inlined, inner
 from tamis.sim.contact.cone import project, slope
 from tamis.sim.contact.linear import BlockLU, factorise, reset, solve
 from tamis.sim.contact.problem import Contacts, copy, impose, push, residual, velocity
@@ -88,7 +88,7 @@ def imbalance(contacts: Contacts, w: Array, r: Array, weight: Array, c: float, t
     return math.sqrt(total)
 
 
-@inner
+@inlined
 def add_contact(
     contacts: Contacts,
     i: int,
@@ -118,7 +118,7 @@ def add_contact(
 
 
 @inner
-def assemble(
+def fill_matrix(
     contacts: Contacts, w: Array, r: Array, weight: Array, c: float, count: int, lu: BlockLU
 ) -> None:
     """Fill the blocks of ``I + G^T D G``, D the derivative of ``-p`` with respect to u."""
@@ -132,7 +132,7 @@ def assemble(
 
 
 @inner
-def stride(
+def line_search(
     contacts: Contacts, w: Array, r: Array, weight: Array, c: float, size: float, lu: BlockLU, trial: Trial
 ) -> float:
     """Move w along the Newton step, as far as F gets smaller than ``size``; return what it is then."""
@@ -181,17 +181,17 @@ def proximal_newton(
             speed = max(speed, abs(w[k, j]))
     speed *= math.sqrt(compliance)
     ceiling = min(max(ROUND_OFF * goal / max(speed, goal), FIRST), LARGEST)
-    found, worst = residual(contacts, w, r, weight, trial.errors)
+    error, worst = residual(contacts, w, r, weight, trial.errors)
     iterations = 0
-    while found > goal and iterations < budget:
-        target = max(SHARE * found, 0.1 * goal) / math.sqrt(compliance)
+    while error > goal and iterations < budget:
+        target = max(SHARE * error, 0.1 * goal) / math.sqrt(compliance)
         size = imbalance(contacts, w, r, weight, c, trial)
         inner = 0
         while size > target and inner < INNER:
-            assemble(contacts, w, r, weight, c, count, lu)
+            fill_matrix(contacts, w, r, weight, c, count, lu)
             if not factorise(m, lu):
                 break
-            size = stride(contacts, w, r, weight, c, size, lu, trial)
+            size = line_search(contacts, w, r, weight, c, size, lu, trial)
             inner += 1
         iterations += max(inner, 1)
         if not size <= target:  # the centre stays: what does not balance is no better one
@@ -200,9 +200,9 @@ def proximal_newton(
             continue
         copy(trial.r, r)
         impose(contacts, r, trial.free, w)
-        found, worst = residual(contacts, w, r, weight, trial.errors)
+        error, worst = residual(contacts, w, r, weight, trial.errors)
         if inner <= 3:
             c = min(4.0 * c, ceiling)
         elif inner <= 6:
             c = min(2.0 * c, ceiling)
-    return iterations, found, worst
+    return iterations, error, worst

@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.jit import inner
+from tamis.jit import inlined, inner
 from tamis.sim.contact.cone import natural
 from tamis.sim.contact.tuning import LOAD
 from tamis.simd import put, six
@@ -52,7 +52,7 @@ def copy(source: Array, target: Array) -> None:
             target[i, j] = source[i, j]
 
 
-@inner
+@inlined
 def velocity(i: int, contacts: Contacts, w: Array) -> tuple[float, float, float]:
     """Return the relative velocity (N, T1, T2) at contact ``i``."""
     G, bias = contacts.G, contacts.bias
@@ -72,7 +72,7 @@ def velocity(i: int, contacts: Contacts, w: Array) -> tuple[float, float, float]
     return u0, u1, u2
 
 
-@inner
+@inlined
 def push(i: int, contacts: Contacts, w: Array, d0: float, d1: float, d2: float) -> None:
     """Add the impulse ``d`` at contact ``i`` to the velocities of its bodies."""
     G = contacts.G

@@ -112,7 +112,9 @@ def line_of(case: Vehicle, needed: float) -> tracks.Line:
 
 def faded(line: tracks.Line, start: float, over: float) -> tracks.Line:
     """Return a track whose irregularities grow from nothing where the train stands to all of them after the run-up."""
-    ahead = np.clip((line.s - start) / over, 0.0, 1.0) if over > 0.0 else (line.s > start).astype(float)
+    if over <= 0.0:
+        return line
+    ahead = np.clip((line.s - start) / over, 0.0, 1.0)
     return tracks.Line(line.s, line.signals * (ahead**3 * (10.0 - 15.0 * ahead + 6.0 * ahead**2))[:, None])
 
 

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 import numpy as np
 
 from tamis.errors import StudyError
 from tamis.files import save_arrays
 from tamis.interfaces import whole_of
 from tamis.study.context import Context
+from tamis.study.definition import Study
 from tamis.types import Array
 
 
 def run(context: Context) -> None:
     """Run what the data of the study themselves are made of: numerical experiments, and models of reference tests."""
     save_arrays(context.study.results / "synthetic.npz", numbers(context))
+
+
+def cost(study: Study, seconds: float, duration: Callable[[float], str]) -> Iterator[str]:
+    """Say how many runs the data wait for."""
+    if study.open:
+        n = len(study.open)
+        yield f"data: {n} runs of their own first, about {duration(n * seconds)} on one core"
 
 
 def numbers(context: Context) -> dict[str, Array]:

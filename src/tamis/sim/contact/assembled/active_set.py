@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from tamis.jit import kernel
 from tamis.sim.contact.active_set import linearise
 from tamis.sim.contact.assembled.gauss_seidel import Problem, residual, velocities
-from tamis.sim.contact.assembled.linear import fill_row, solve_pairs
+from tamis.sim.contact.assembled.linear import PairedLU, clear, factorise_pairs, fill_row, solve_pairs
 from tamis.sim.contact.cone import project
-from tamis.sim.contact.linear import BlockLU, factorise, reset
 from tamis.sim.contact.tuning import (
     DECIDE,
     DIGITS,
@@ -54,7 +53,7 @@ def errors_of(p: Problem, x: Array, u: Array) -> float:
 
 @kernel
 def active_set_newton(
-    p: Problem, count: int, lu: BlockLU, x: Array, u: Array, scratch: Array, tol: float, budget: int
+    p: Problem, f: PairedLU, x: Array, u: Array, scratch: Array, tol: float, budget: int
 ) -> tuple[int, float, int]:
     """Improve x until its residual is within tol; return iterations, residual and worst contact.
 
@@ -62,7 +61,6 @@ def active_set_newton(
     """
     n = len(p.mu)
     change, tried, settled, best = scratch[0], scratch[1], scratch[2], scratch[3]
-    work = np.empty(((n + 1) // 2, 6))
     for i in range(n):
         for j in range(3):
             best[i, j] = x[i, j]
@@ -73,16 +71,16 @@ def active_set_newton(
         turn = iterations % 3
         rho = DECIDE * (1.0 if turn == 0 else VARY if turn == 1 else 1.0 / VARY)
         iterations += 1
-        reset(len(work), count, lu)
+        clear(f)
         for i in range(n):
             a, first, second, third = linearise(
                 *(x[i, 0], x[i, 1], x[i, 2], u[i, 0], u[i, 1], u[i, 2]), p.mu[i], rho, 1.0 / stiff
             )
             change[i, 0], change[i, 1], change[i, 2] = a
-            fill_row(p, i, lu, (*first, *second, *third))
-        if not factorise(len(work), lu):
+            fill_row(p, i, f, (*first, *second, *third))
+        if not factorise_pairs(f):
             break
-        solve_pairs(lu, change, work)
+        solve_pairs(f, change)
         length = 1.0
         while True:
             for i in range(n):
@@ -107,9 +105,9 @@ def active_set_newton(
                 x[i, j] = tried[i, j]
             settled[i, 0], settled[i, 1], settled[i, 2] = project(x[i, 0], x[i, 1], x[i, 2], p.mu[i])
         velocities(p, settled, u)
-        found, worst = residual(p, settled, u)
-        if found < least:
-            least, where = found, worst
+        error, worst = residual(p, settled, u)
+        if error < least:
+            least, where = error, worst
             for i in range(n):
                 for j in range(3):
                     best[i, j] = settled[i, j]

@@ -43,9 +43,8 @@ from numpy.typing import NDArray
 
 from tamis.jit import inner, kernel
 from tamis.sim.contact.assembled.gauss_seidel import Problem, residual, velocities
-from tamis.sim.contact.assembled.linear import solve_pairs
+from tamis.sim.contact.assembled.linear import PairedLU, clear, factorise_pairs, solve_pairs
 from tamis.sim.contact.cone import project
-from tamis.sim.contact.linear import BlockLU, factorise, reset
 from tamis.sim.contact.lorentz import (
     EARLY,
     LEAST_FRICTION,
@@ -87,18 +86,18 @@ def rescale(p: Problem, t: Problem, scale: Array) -> float:
 
 
 @inner
-def fill_matrix(t: Problem, count: int, lu: BlockLU, w: Interior, eta: Array) -> None:
-    """Fill the ``count`` blocks of ``E W + Q_w^-1``."""
-    blocks, place = lu.blocks, lu.place
-    reset((len(t.mu) + 1) // 2, count, lu)
+def fill_matrix(t: Problem, f: PairedLU, w: Interior, eta: Array) -> None:
+    """Fill ``E W + Q_w^-1``."""
+    blocks, place = f.lu.blocks, f.lu.place
+    clear(f)
     for i in range(len(t.mu)):
         u1, u2 = w.velocity[i, 1], w.velocity[i, 2]
         s = math.sqrt(u1 * u1 + u2 * u2)
         d1, d2 = (u1 / s, u2 / s) if s > 0.0 else (0.0, 0.0)
-        x, o = i // 2, 3 * (i % 2)
+        x, o = f.slot[i] // 2, 3 * (f.slot[i] % 2)
         for k in range(t.ptr[i], t.ptr[i + 1]):
-            j = t.col[k]
-            z, c = place[x, j // 2], 3 * (j % 2)
+            s_k = f.slot[t.col[k]]
+            z, c = place[x, s_k // 2], 3 * (s_k % 2)
             for b in range(3):
                 m1, m2 = t.block[k, 3 * b + 1], t.block[k, 3 * b + 2]
                 blocks[z, o, c + b] = t.block[k, 3 * b] + d1 * m1 + d2 * m2
@@ -152,11 +151,10 @@ def place(p: Problem, w: Interior, x: Array, u: Array, unit: float, start: float
 
 
 @kernel
-def follow_path(
+def interior_point(
     p: Problem,
     t: Problem,
-    count: int,
-    lu: BlockLU,
+    f: PairedLU,
     w: Interior,
     x: Array,
     u: Array,
@@ -173,7 +171,7 @@ def follow_path(
     n = len(p.mu)
     unit = rescale(p, t, w.scale)
     eta = np.empty(n)
-    trial, old, work = np.empty((n, 3)), np.empty((n, 3)), np.empty(((n + 1) // 2, 6))
+    trial, old = np.empty((n, 3)), np.empty((n, 3))
     wide = 0.0
     place(p, w, x, u, unit, start)
     best, worst, seen, narrow, since = math.inf, 0, math.inf, math.inf, 0
@@ -225,10 +223,10 @@ def follow_path(
         for i in range(n):
             for c in range(3):
                 w.ax[i, c] = -w.dual[i, c]
-        fill_matrix(t, count, lu, w, eta)
-        if not factorise(len(work), lu):
+        fill_matrix(t, f, w, eta)
+        if not factorise_pairs(f):
             return iteration - 1, best, worst
-        solve_pairs(lu, w.ax, work)
+        solve_pairs(f, w.ax)
         step_dual(t, w, w.ax, w.ay)
         step = min(longest(w.x, w.ax), longest(w.y, w.ay))
         ahead = 0.0
@@ -248,7 +246,7 @@ def follow_path(
         for i in range(n):
             for c in range(3):
                 w.dx[i, c] = w.work[i, c]
-        solve_pairs(lu, w.dx, work)
+        solve_pairs(f, w.dx)
         step_dual(t, w, w.dx, w.dy)
         step = 0.99 * min(longest(w.x, w.dx), longest(w.y, w.dy))
         for i in range(n):

@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 
 from tamis.jit import kernel
 from tamis.sim.contact.assembled.gauss_seidel import Problem, residual, velocities
-from tamis.sim.contact.assembled.linear import fill_row, solve_pairs
+from tamis.sim.contact.assembled.linear import PairedLU, clear, factorise_pairs, fill_row, solve_pairs
 from tamis.sim.contact.cone import project, slope
-from tamis.sim.contact.linear import BlockLU, factorise, reset
 from tamis.sim.contact.newton import INNER, LARGEST, SHARE, SMALLEST
 
 Array = NDArray[np.float64]
@@ -43,19 +42,18 @@ def imbalance(p: Problem, x: Array, centre: Array, c: float, u: Array, force: Ar
 
 
 @kernel
-def fill(p: Problem, centre: Array, c: float, u: Array, count: int, lu: BlockLU) -> None:
-    """Fill the ``count`` blocks of ``I + D W``."""
-    reset((len(p.mu) + 1) // 2, count, lu)
+def fill_matrix(p: Problem, centre: Array, c: float, u: Array, f: PairedLU) -> None:
+    """Fill ``I + D W``."""
+    clear(f)
     for i in range(len(p.mu)):
         D = slope(*(centre[i, 0], centre[i, 1], centre[i, 2]), *(u[i, 0], u[i, 1], u[i, 2]), p.mu[i], c)
-        fill_row(p, i, lu, D)
+        fill_row(p, i, f, D)
 
 
 @kernel
-def polish(
+def proximal_newton(
     p: Problem,
-    count: int,
-    lu: BlockLU,
+    f: PairedLU,
     x: Array,
     u: Array,
     scratch: Array,
@@ -70,30 +68,30 @@ def polish(
     """
     n = len(p.mu)
     centre, force, step = scratch[0], scratch[1], scratch[2]
-    trial, kept, work = scratch[3], scratch[4], np.empty(((n + 1) // 2, 6))
+    trial, kept = scratch[3], scratch[4]
     unit = 0.0  # of scaled impulses: a velocity over the root of w
     for i in range(n):
         unit = max(unit, p.root[i])
     unit = p.speed / unit
     velocities(p, x, u)
-    found, worst = residual(p, x, u)
-    best, where = found, worst
+    error, worst = residual(p, x, u)
+    best, where = error, worst
     for i in range(n):
         for j in range(3):
             centre[i, j] = kept[i, j] = x[i, j]
     iterations = 0
     while best > tol and iterations < budget:
-        target = 0.1 * max(SHARE * found, 0.1 * tol) * unit
+        target = 0.1 * max(SHARE * error, 0.1 * tol) * unit
         size = imbalance(p, x, centre, c, u, force)
         spent = 0
         while size > target and spent < INNER:
-            fill(p, centre, c, u, count, lu)
-            if not factorise(len(work), lu):
+            fill_matrix(p, centre, c, u, f)
+            if not factorise_pairs(f):
                 break
             for i in range(n):
                 for j in range(3):
                     step[i, j] = -force[i, j]
-            solve_pairs(lu, step, work)
+            solve_pairs(f, step)
             length = 1.0
             while True:
                 for i in range(n):
@@ -119,16 +117,16 @@ def polish(
             for j in range(3):
                 x[i, j] -= force[i, j]
         velocities(p, x, u)
-        found, worst = residual(p, x, u)
-        if not found < math.inf:
+        error, worst = residual(p, x, u)
+        if not error < math.inf:
             break
         for i in range(n):
             for j in range(3):
                 centre[i, j] = x[i, j]
-                if found < best:
+                if error < best:
                     kept[i, j] = x[i, j]
-        if found < best:
-            best, where = found, worst
+        if error < best:
+            best, where = error, worst
         if spent <= 3:
             c = min(4.0 * c, LARGEST)
         elif spent <= 6:
