@@ -45,6 +45,7 @@ def main() -> int:
         ("dem.py", ["--large"]),
         ("motions.py", peers),
         ("rail.py", []),
+        ("fire.py", ["--large", *peers]),
         ("hybrid.py", peers),
     )
     for script, arguments in scripts:

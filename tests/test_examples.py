@@ -381,3 +381,37 @@ def test_which_faults_of_a_rig_decide(tmp_path):
     assert len(panels) == 2
     for panel in panels:
         assert np.abs(panel.model_band).max() < 0.005
+
+
+@pytest.mark.example
+def test_twenty_stretches_with_few_points(tmp_path):
+    folder = copied("30_train", tmp_path)
+    path = folder / "study.toml"
+    fewer = {"n = 40": "n = 16", "trajectories = 20": "trajectories = 5", "draws = 800": "draws = 300"}
+    text = path.read_text()
+    for old, new in fewer.items():
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    path.write_text(text)
+    words = [*TAMIS, "run", "study.toml", "--to", "posterior", "--force"]
+    run = subprocess.run(words, cwd=folder, capture_output=True, text=True)
+    assert run.returncode in (0, 1), run.stderr
+    check(
+        folder, tomllib.loads((folder / "expected.toml").read_text()), wider=2.5
+    )  # w3 at its prior mean would fail
+
+
+@pytest.mark.example
+@pytest.mark.slow
+def test_twenty_stretches_of_a_railway_line(tmp_path):
+    folder = copied("30_train", tmp_path)
+    run = subprocess.run([*TAMIS, "run", "study.toml"], cwd=folder, capture_output=True, text=True)
+    assert run.returncode in (0, 1), run.stderr  # 1: done, with the reservation that 40 points are few
+    check(folder, tomllib.loads((folder / "expected.toml").read_text()))
+    results = folder / "results" / "study"
+    (panel,) = load_records(results / "prediction.npz", Panel)
+    assert len(panel.tests) == 20 and len(panel.coord) == 24 and panel.coverage > 0.85
+    assert len((results / "tables" / "data-line-levels-worst.csv").read_text().splitlines()) == 6
+    assert (results / "figures" / "errors-1.svg").exists()
+    with np.load(results / "synthetic.npz") as file:
+        assert len(file.files) == 10  # each reference stretch on its own track

@@ -19,6 +19,7 @@ FOLDER = Path(__file__).parent / "versions"
 
 # Short spans, long before round-off counts: inputs changed by 1e-13 of them move outputs by some 1e-10.
 POINTS = {
+    "acd2.impact": [{}, {"mass": 0.9, "k_n": 5e-4, "k_t": 3e-4, "v_n": 4.0}],
     "dem.impact": [
         {},
         {"alpha": 0.31, "spin": -40.0, "angle": 55.0, "mu": 0.3},
@@ -80,6 +81,47 @@ POINTS = {
             "plane": "smooth",
             "scaling": "material",
         },
+    ],
+    "fire.member": [
+        {"elements": 2, "reached": 500.0, "record": 50.0},
+        {
+            "elements": 4,
+            "ends": "fixed",
+            "axial": "spring",
+            "gradient": 100.0,
+            "reached": 900.0,
+            "record": 50.0,
+        },
+        {
+            "elements": 2,
+            "fire": "iso834",
+            "protection": 0.01,
+            "until": 1200.0,
+            "record": 50.0,
+            "law": "bilinear",
+        },
+    ],
+    "fire.frame": [
+        {"bays": 1, "storeys": 1, "record": 20.0},
+        {"bays": 2, "storeys": 2, "elements": 2, "fire": "parametric", "until": 1500.0, "record": 20.0},
+    ],
+    "fire.hybrid": [
+        {"bays": 1, "storeys": 2, "elements": 2, "settling": 2.0, "until": 4.0, "dt": 0.05, "record": 1.0},
+        {
+            "bays": 1,
+            "storeys": 2,
+            "elements": 2,
+            "settling": 2.0,
+            "until": 4.0,
+            "dt": 0.05,
+            "record": 1.0,
+            "coupling": "translations",
+            "modes": 3,
+        },
+    ],
+    "fire.after_earthquake": [
+        {"storeys": 1, "elements": 2, "pga": 6.0, "dt": 0.02, "calm": 2.0, "until": 1200.0, "record": 20.0},
+        {"storeys": 1, "elements": 2, "heated": "brace", "protection": 0.0, "until": 1200.0, "record": 20.0},
     ],
     "rail.track": [
         {"length": 60.0},

@@ -29,6 +29,9 @@ UNITS = {
     "gal": 0.01,
     "g": GRAVITY,
 }
+GENERATED = (
+    Path(__file__).parent / "motion.csv"
+)  # made by motions.filtered_noise: a default for who has no record
 _HEADER = 4  # lines of an AT2 file before its numbers
 _UNEVEN = 1e-3  # of a step: times are printed with a few digits
 

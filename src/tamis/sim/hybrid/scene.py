@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from tamis.errors import StudyError
 from tamis.interfaces import Case, port
-
-MOTION = Path(__file__).parent / "motion.csv"  # the default record: made by motions.filtered_noise
+from tamis.sim.common.records import GENERATED
 
 
 @dataclass(frozen=True)
@@ -84,7 +82,9 @@ class Plant(Case):
     """
 
     record: str = port(
-        str(MOTION), kind="file", doc="ground acceleration, AT2 or CSV; by default a generated motion of 40 s"
+        str(GENERATED),
+        kind="file",
+        doc="ground acceleration, AT2 or CSV; by default a generated motion of 40 s",
     )
     pga: float = port(
         4.25, unit="m/s2", bounds=(0.0, 50.0), doc="peak that the record is scaled to; 0: as it is"
