@@ -228,11 +228,11 @@ def test_the_virtual_test_of_the_deliverable_with_rotations_held_at_temperatures
     for mark in marks:
         times.append(times[-1] + (mark - hot[-1]) / case.rate)
         hot.append(mark)
-        times.append(times[-1] + 60.0)
+        times.append(times[-1] + 150.0)  # hot and yielding, the slowest motion takes 15 s to fade by a factor e
         hot.append(mark)
     done, seen = case.test(np.array(times), np.array(hot))
     path, looked = case.monolithic(np.array(times), np.array(hot))
-    finer = np.unique(np.concatenate([np.arange(0.0, times[-1], 5.0), times]))
+    finer = np.unique(np.concatenate([np.arange(0.0, times[-1], 0.5), times]))  # yielding wants short steps
     exact = follow(path, finer)
     for mark in times[2::2]:
         i = int(np.searchsorted(done.times, mark + 1e-6)) - 1  # the last kept while it was held
