@@ -53,6 +53,7 @@ POINTS = {
     "dem.silo": [
         {
             "grains": 20,
+            "avalanches": 0,
             "width": 0.012,
             "outlet": 0.0064,
             "softening": 1e4,
@@ -62,6 +63,7 @@ POINTS = {
         },
         {
             "grains": 30,
+            "avalanches": 0,
             "width": 0.012,
             "outlet": 0.0064,
             "softening": 1e4,
