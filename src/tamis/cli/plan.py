@@ -47,7 +47,7 @@ _BLOCK = 4096  # in which disks count
 _FEW = 5000  # runs whose keys are made to find equal ones, where there is no store to look them up in
 _WAITED = 8  # runs that data wait for, made aside for a plan
 _PATIENCE = 20.0  # seconds, for asking a simulator whether it keeps its contract
-_TOO_LONG = 120.0  # seconds of a run that is foreseen, not made to be timed
+_TOO_LONG = 30.0  # seconds of a run that is foreseen, not made to be timed
 
 
 def print_plan(path: Path) -> int:
