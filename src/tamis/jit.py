@@ -4,8 +4,8 @@ Numba's disk cache notices a change in the file of the compiled function, not in
 calls; a stale hit would silently return the numbers of yesterday's code. And it notices a comment: a function is known
 there by the bytes of its file and by its line. So every kernel is compiled through `kernel`, whose cache is a folder
 named by a hash of the code of its file and of every file that this one imports (`families.code_hash`), with Numba's
-version and this file. A changed line in any of them is another folder, so that a stale hit cannot happen; a comment, or
-a line in a file that the kernel does not import, changes nothing.
+version, this file and ``simd.py``. A changed line in any of them is another folder, so that a stale hit cannot happen;
+a comment, or a line in a file that the kernel does not import, changes nothing.
 
 A hash is that of files, and what is compiled is what was loaded: a file that is edited in a running session would
 have its old code kept under the hash of the new. So the code of each file is noted when it is loaded, and where one of
@@ -72,6 +72,7 @@ _OPTIONS: Any = {
     "error_model": "numpy",
     "no_cfunc_wrapper": True,  # an entry for C that nobody uses, and a twentieth of the time to compile
 }
+_COMPILER = (Path(__file__), Path(__file__).with_name("simd.py"))  # what kernels are compiled by
 _KEEP_SECONDS = 30 * 86400.0
 _OURS = re.compile(r"[\w.-]+-[0-9a-f]{16}")  # folders of compiled files
 _held: set[Path] = set()  # the caches that this process holds
@@ -313,7 +314,7 @@ class _Cache(caching.FunctionCache):
 @lru_cache
 def _folder(file: Path) -> Path:
     """Return the folder of what is compiled of a file."""
-    said = "".join([numba.__version__, code_hash(Path(__file__)), code_hash(file)])
+    said = "".join([numba.__version__, *map(code_hash, _COMPILER), code_hash(file)])
     name = f"{file.parent.name}.{file.stem}-{hashlib.sha256(said.encode()).hexdigest()[:16]}"
     folder = _root() / name
     if any(_loaded.get(other, code) != code for other, code in closure(file).items()):

@@ -19,6 +19,7 @@ FOLDER = Path(__file__).parent / "versions"
 
 # Short spans, long before round-off counts: inputs changed by 1e-13 of them move outputs by some 1e-10.
 POINTS = {
+    "acd2.impact": [{}, {"mass": 0.9, "k_n": 5e-4, "k_t": 3e-4, "v_n": 4.0}],
     "dem.impact": [
         {},
         {"alpha": 0.31, "spin": -40.0, "angle": 55.0, "mu": 0.3},

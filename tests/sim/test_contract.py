@@ -23,6 +23,7 @@ FAILING = {  # where the physics fails within the bounds
     "rail.vehicle": {"amplitude": 12.0, "spectrum": "high", "duration": 2.0},  # it derails
 }
 WITHOUT_REPLAY = {
+    "acd2.impact",  # one jump, at one instant
     "dem.impact",  # a contact of a hundred microseconds, in which nothing is to be seen
     "hybrid.delay",  # one mass back and forth, drawn as a curve
     "motions.filtered_noise",  # a curve, drawn as such; nothing moves but the ground

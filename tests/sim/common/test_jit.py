@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
+from tamis import jit
+from tamis.families import code_hash
 from tamis.jit import inner, kernel
 
 COUNT = 3
@@ -113,6 +116,19 @@ def test_what_is_compiled_and_waited_for_is_said(tmp_path) -> None:
         f"{waits}compiling __main__.quarter, once on this machine\n0.25 0.5\n",
         f"{waits}0.25 0.5\n",
     ]
+
+
+def test_kernels_are_compiled_anew_when_what_compiles_them_changes(monkeypatch, tmp_path) -> None:
+    monkeypatch.setattr(jit, "_root", lambda: tmp_path)
+    folder = jit._folder.__wrapped__
+    before = folder(Path(__file__))
+    assert folder(Path(__file__)) == before
+    for part in ("jit.py", "simd.py"):
+        with monkeypatch.context() as edited:
+            edited.setattr(
+                jit, "code_hash", lambda file, part=part: "new" if file.name == part else code_hash(file)
+            )
+            assert folder(Path(__file__)) != before
 
 
 def test_only_folders_of_compiled_files_are_removed_when_they_are_old(tmp_path) -> None:

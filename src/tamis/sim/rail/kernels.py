@@ -15,7 +15,8 @@ is a spring in series with a dashpot, and its force ``F`` is a state of its own 
     F'/k = v - phi(F),   phi(F) = F/c + (ratio - 1)/c * m(F),   m = F + (|F - F0| - |F + F0|)/2, rounded
 
 so that the dashpot is ``c`` below its blow-off force and ``c/ratio`` above. Wheels and rails, left (+) and right (-),
-with ``e = y - y_rail`` and clearance ``g`` = half of the play between flanges and rails, which the gauge changes::
+with ``e = y + r_0 roll - y_rail`` (y is at the height of the axle) and clearance ``g`` = half of the play between
+flanges and rails, which the gauge changes::
 
     conicity        lambda = lambda_0 g_0 / g            a narrow gauge steers more
     rolling radius  r = r_0 +- lambda e
@@ -24,7 +25,8 @@ with ``e = y - y_rail`` and clearance ``g`` = half of the play between flanges a
     saturation      F (1 - t/3 + t^2/27),  t = |F|/(mu N) <= 3;  mu N beyond          Vermeulen & Johnson 1964
     normal forces   -N (contact angles: +-lambda + roll + lambda e/b), and the flange  k p^2/(p + p_0), p = |e| - g > 0
 
-``N`` follows from the equilibrium of the wheelset, whose height and roll move as the rails do.
+``N`` follows from the equilibrium of the wheelset, whose height and roll move as the rails do. A wheelset spins at
+``v/r_0``, and its axle turns: the rate of its angular momentum ``I_y v/r_0 (-yaw', 0, roll')`` joins roll and yaw.
 
 Why Runge-Kutta of order four, and why the data lie so
 ------------------------------------------------------
@@ -72,6 +74,7 @@ class Car(NamedTuple):
     bogie_yaw: float
     wheelset_mass: float
     wheelset_roll: float
+    wheelset_spin: float
     wheelset_yaw: float
     pivot: float  # half the distance of the bogies
     axle: float  # half the wheel base of a bogie
@@ -202,16 +205,18 @@ def wheelset(
     """Return lateral force and yawing moment of the rails on a wheelset, and how far a flange has climbed.
 
     ``push``, ``down`` and ``turn`` are what the suspension does to the wheelset: lateral force, dynamic force downwards
-    and rolling moment. The rolling moment of the lateral forces, at the height of the axle and on the rails, is that of
-    ``push``, as if the wheelset had no lateral inertia: else wheel loads and creep forces had to be iterated.
+    and rolling moment. For the creep forces the rolling moment of the lateral forces, at the height of the axle and on
+    the rails, is that of ``push``, as if the wheelset had no lateral inertia: else loads and forces had to be iterated.
+    The loads that are told have that moment too (`rates`).
     ``load`` is filled in: wheel loads left and right, lateral forces of the wheels on the rails left and right.
     """
     b = car.contact_side
-    # m z'' = N_l + N_r - weight - down,  I roll'' = (N_l - N_r) b + turn - r_0 push
+    spun = car.wheelset_spin * v / car.radius
+    # m z'' = N_l + N_r - weight - down,  I_x roll'' - I_y v/r_0 yaw' = (N_l - N_r) b + turn - r_0 push
     half = car.load + 0.5 * (down + car.wheelset_mass * rail[4])
-    lever = 0.5 * (car.wheelset_roll * rail[7] - turn + car.radius * push) / b
+    lever = 0.5 * (car.wheelset_roll * rail[7] - spun * vyaw - turn + car.radius * push) / b
     n_left, n_right = max(half + lever, 0.0), max(half - lever, 0.0)
-    e = y - rail[0]
+    e = y + car.radius * rail[5] - rail[0]
     play = max(car.clearance + 0.5 * rail[1], LEAST_PLAY)
     cone = car.conicity * car.clearance / play
     deep = abs(e) - play
@@ -231,7 +236,7 @@ def wheelset(
     else:
         right -= flange
     load[0], load[1], load[2], load[3] = n_left, n_right, -left, -right
-    moment = b * (xr - xl) + car.gravity_scale * (n_left + n_right) * cone * b * yaw
+    moment = b * (xr - xl) + car.gravity_scale * (n_left + n_right) * cone * b * yaw - spun * rail[6]
     return left + right, moment, deep
 
 
@@ -321,10 +326,13 @@ def rates(x: Vector, v: float, rails: Table, car: Car, bogies: Bogies, dx: Vecto
                 hroll += down * fy - mroll
                 hpitch += reach * fz
                 hyaw -= reach * fy + myaw
+                load = loads[4 * c + 2 * k + j]
                 force, moment, deep = wheelset(
-                    q[w], q[w + 1], u[w], u[w + 1], fy, -fz, mroll, v, rail, car, loads[4 * c + 2 * k + j]
+                    q[w], q[w + 1], u[w], u[w + 1], fy, -fz, mroll, v, rail, car, load
                 )
                 a[w] = (fy + force) / car.wheelset_mass
+                lever = 0.5 * car.radius * (fy + force) / car.contact_side
+                load[0], load[1] = max(load[0] - lever, 0.0), max(load[1] + lever, 0.0)
                 a[w + 1] = (myaw + moment) / car.wheelset_yaw
                 deepest = max(deepest, deep)
             a[o] = hy / car.bogie_mass

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from scipy.fft import irfft, next_fast_len
+from scipy.fft import irfft
 from scipy.interpolate import CubicSpline
 
 from tamis.errors import SimulationError, StudyError
@@ -31,6 +31,7 @@ _ROUGHNESS = {  # m rad: alignment, gauge, vertical
     "high": (6.125e-7, 1.032e-7, 1.08e-6),
 }
 SPECTRA = tuple(_ROUGHNESS)
+_BLOCK = 2**14  # samples; half of them are used, 2 km at the default spacing
 _UNEVEN = 1e-3  # of the spacing: places are printed with a few digits
 
 
@@ -57,7 +58,9 @@ class Track(Case):
         100.0, unit="m", bounds=(10.0, 1e4), doc="over which the level loses its memory"
     )
     amplitude: float = port(1.0, bounds=(0.0, 100.0), doc="factor on all irregularities")
-    seed: int = port(1, bounds=(0, 2**63 - 1), doc="of the random amplitudes")
+    seed: int = port(
+        1, bounds=(0, 2**63 - 1), doc="of the random amplitudes; one track for all lengths up to 8192 samples"
+    )
     file: str = port(
         "",
         kind="file",
@@ -122,8 +125,9 @@ def synthesised(track: Track) -> Line:
             f"lower spacing to {0.5 * track.shortest:g} m or less"
         )
     n = round(track.length / track.spacing) + 1
-    # Periods longer than the longest wave several times: its third octave has enough lines to be a random sum.
-    size = next_fast_len(max(2 * n, math.ceil(8.0 * track.longest / track.spacing)), real=True)
+    # Periods longer than the longest wave several times: its third octave has enough lines to be a random sum. A power
+    # of two and no less than _BLOCK: a seed is one track, of which a longer run sees more.
+    size = 1 << (max(2 * n, math.ceil(8.0 * track.longest / track.spacing), _BLOCK) - 1).bit_length()
     step = 2.0 * math.pi / (size * track.spacing)
     omega = step * np.arange(size // 2 + 1)
     inside = (omega >= 2.0 * math.pi / track.longest) & (omega <= 2.0 * math.pi / track.shortest)

@@ -38,6 +38,7 @@ _INERTIAS = {
     "bogie_yaw": 3067.0,
     "wheelset_mass": 1503.0 + 2 * AXLE_BOX,
     "wheelset_roll": 810.0 + 2 * AXLE_BOX,
+    "wheelset_spin": 112.0,
     "wheelset_yaw": 810.0 + 2 * AXLE_BOX,
 }
 _SUSPENSIONS = {

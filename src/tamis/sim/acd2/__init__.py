@@ -1,0 +1,1 @@
+"""Grains that collide by pseudo-potentials of dissipation: the A-CD2 method."""

@@ -1,0 +1,154 @@
+"""One velocity jump from arrays to arrays, by the method of choice or by the paper's, and its energies.
+
+`solve_jump` sweeps over the contacts (`tamis.sim.acd2.solver`); `solve_jump_uzawa` is the iteration (a)-(d) of Dimnet
+et al. (2013, 10.1007/s00707-013-0900-8) with conjugate gradients on their eq 25. Both have the same fixed point.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import coo_array, csr_array, diags_array
+from scipy.sparse.linalg import cg
+
+from tamis.errors import StudyError
+from tamis.sim.acd2.solver import last_arrays, local_arrays, relax
+from tamis.sim.contact.problem import Contacts
+from tamis.types import Array, Indices
+
+TOLERANCE = 2e-13  # of the largest velocity at a contact
+MOST_SWEEPS = 100_000
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """Bodies and contacts at the instant of a jump; six velocities a body, so that the mass is a diagonal."""
+
+    mass: Array  # (b, 6) three times the mass, then the principal moments of inertia
+    before: Array  # (b, 6) U-: velocities before the jump
+    impulse: Array  # (b, 6) M T: percussions that do not depend on velocities
+    a: Indices  # (n,) bodies of each contact; -1: one that does not move
+    b: Indices  # (n,)
+    rows: Array  # (n, 3, 12) relative velocity of b against a from the velocities of both, normal first
+    k_n: float  # kg
+    k_t: float  # kg
+
+    def __post_init__(self) -> None:
+        if not (self.mass > 0.0).all():
+            raise StudyError(f"masses and moments of inertia must be positive, found {self.mass.min():g}")
+        if not (self.k_n >= 0.0 and self.k_t >= 0.0):
+            raise StudyError(f"k_n and k_t must not be negative, found {self.k_n:g} and {self.k_t:g}")
+        if len(self.a) and max(self.a.max(), self.b.max()) >= len(self.mass):
+            raise StudyError(
+                f"contacts name bodies up to {max(self.a.max(), self.b.max())}, but there are {len(self.mass)}"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Jump:
+    """Mean and final velocities, the multipliers of non-penetration, and what it took."""
+
+    mean: Array  # (b, 6) X
+    after: Array  # (b, 6) U+
+    multiplier: Array  # (n,) lambda
+    velocity: Array  # (n, 3) of the contacts, by X
+    iterations: int
+    residual: float  # of the largest velocity at a contact
+    converged: bool
+
+    def dissipated(self, step: Step) -> Array:
+        """Return (n,): what each contact dissipates, by its pseudo-potential and by not being passed."""
+        v = self.velocity
+        viscous = step.k_n * v[:, 0] ** 2 + step.k_t * (v[:, 1] ** 2 + v[:, 2] ** 2)
+        return np.asarray(viscous - self.multiplier * v[:, 0])
+
+
+def solve_jump(step: Step, tolerance: float = TOLERANCE, limit: int = MOST_SWEEPS) -> Jump:
+    """Solve a jump by sweeps over its contacts."""
+    n, count = len(step.a), len(step.mass)
+    root = np.sqrt(2.0 * step.mass)
+    G = np.ascontiguousarray(step.rows, dtype=np.float64).reshape(n, 3, 2, 6).copy()
+    for side, body in enumerate((step.a, step.b)):
+        G[:, :, side] *= np.where(body[:, None] >= 0, 1.0 / root[body], 0.0)[:, None]
+    contacts = Contacts(
+        np.asarray(step.a, np.int64),
+        np.asarray(step.b, np.int64),
+        G.reshape(n, 3, 12),
+        np.zeros((n, 3)),
+        np.zeros(n),
+    )
+    free = (2.0 * step.mass * step.before + step.impulse) / root
+    local = local_arrays(n)
+    rows = _rows(step)
+    local.floor[:] = 0.5 * (rows @ step.before.ravel()).reshape(n, 3)[:, 0]
+    speed = _speed(step, rows)
+    w, r = free.copy(), np.zeros((n, 3))
+    sweeps, error = relax(
+        contacts, free, w, r, step.k_n, step.k_t, tolerance * speed, limit, local, last_arrays(count, n)
+    )
+    mean = w / root
+    v = (rows @ mean.ravel()).reshape(n, 3)
+    closed = v[:, 0] - local.floor <= step.k_n * local.parts[:, 5] * speed * 1e-9 + 1e-9 * speed
+    multiplier = np.where(closed, np.maximum(r[:, 0] + step.k_n * v[:, 0], 0.0), 0.0)
+    return Jump(
+        mean, 2.0 * mean - step.before, multiplier, v, sweeps, error / speed, error <= tolerance * speed
+    )
+
+
+def solve_jump_uzawa(
+    step: Step, rho: float | None = None, tolerance: float = TOLERANCE, limit: int = 20_000
+) -> Jump:
+    """Solve a jump by the paper's iteration; ``rho`` is the mean mass unless it is given."""
+    n = len(step.a)
+    rows = _rows(step)
+    normal = csr_array(rows[::3])
+    weight = np.tile([step.k_n, step.k_t, step.k_t], n)
+    A = csr_array(diags_array(2.0 * step.mass.ravel()) + rows.T @ diags_array(weight) @ rows)
+    b = (2.0 * step.mass * step.before + step.impulse).ravel()
+    floor = 0.5 * (normal @ step.before.ravel())
+    speed = _speed(step, rows)
+    rho = float(step.mass[:, 0].mean()) if rho is None else rho
+    preconditioner = diags_array(1.0 / A.diagonal())
+    multiplier, x, error = np.zeros(n), step.before.ravel().copy(), np.inf  # (a)
+    count = 0
+    while count < limit:
+        count += 1
+        x, _ = cg(
+            A, b + normal.T @ multiplier, x, rtol=1e-14, atol=0.0, maxiter=len(b), M=preconditioner
+        )  # (b)
+        following = np.maximum(0.0, multiplier + rho * (floor - normal @ x))  # (c)
+        error = float(np.abs(following - multiplier).max(initial=0.0)) / rho / speed
+        multiplier = following
+        if error <= tolerance or not np.isfinite(error):  # (d)
+            break
+    mean = x.reshape(step.mass.shape)
+    v = (rows @ x).reshape(n, 3)
+    return Jump(mean, 2.0 * mean - step.before, multiplier, v, count, error, error <= tolerance)
+
+
+def largest_rho(step: Step) -> float:
+    """Return the bound below which Uzawa's iteration converges: 2/lambda_max(B (2M+K)^-1 B')."""
+    rows = _rows(step).toarray()
+    weight = np.tile([step.k_n, step.k_t, step.k_t], len(step.a))
+    A = np.diag(2.0 * step.mass.ravel()) + (rows.T * weight) @ rows
+    normal = rows[::3]
+    return float(2.0 / np.linalg.eigvalsh(normal @ np.linalg.solve(A, normal.T))[-1])
+
+
+def _rows(step: Step) -> csr_array:
+    """Return B: velocities of the contacts from those of the bodies."""
+    n = len(step.a)
+    body = np.stack([step.a, step.b], axis=1)  # (n, 2)
+    blocks = np.asarray(step.rows, dtype=np.float64).reshape(n, 3, 2, 6)
+    held = np.broadcast_to((body >= 0)[:, None, :, None], blocks.shape)
+    row = np.broadcast_to(3 * np.arange(n)[:, None, None, None] + np.arange(3)[:, None, None], blocks.shape)
+    column = np.broadcast_to(6 * body[:, None, :, None] + np.arange(6), blocks.shape)
+    shape = (3 * n, step.mass.size)
+    return csr_array(coo_array((blocks[held], (row[held], column[held])), shape=shape))
+
+
+def _speed(step: Step, rows: csr_array) -> float:
+    """Return the largest velocity at a contact that the bodies would have without contacts, which errors are of."""
+    free = (2.0 * step.before + step.impulse / step.mass).ravel()
+    return max(float(np.abs(rows @ free).max(initial=0.0)), 1e-300)

@@ -1,0 +1,115 @@
+"""The velocity jump of the A-CD2 method against exact answers, an independent solver, its energies, and nscd."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tamis.errors import StudyError
+from tamis.sim.acd2.jump import Step, largest_rho, solve_jump, solve_jump_uzawa
+from tamis.sim.nscd import kernels, layout
+from tamis.sim.nscd.drive import MARGIN, TOUCH, smallest
+from tamis.sim.nscd.scenes.grains import pour
+from tamis.simulation import find
+from tests.sim.acd2.steps import by_nnls, dense, random_step
+
+
+@pytest.mark.parametrize("ratio", [0.0, 1.0, 2.0, 4.0, 10.0, 100.0])
+def test_one_grain_on_a_plane(ratio: float) -> None:
+    impact, mass = find("tamis:acd2.impact"), 0.7
+    found = impact(mass=mass, k_n=ratio * mass, k_t=ratio * mass, v_n=3.0, v_t=-2.0)
+    rebound, kept = max(0.0, (ratio - 2.0) / (ratio + 2.0)), (2.0 - ratio) / (2.0 + ratio)
+    assert found["u_n"] == pytest.approx(3.0 * rebound, abs=1e-12)  # round-off: one contact is solved exactly
+    assert found["u_t"] == pytest.approx(-2.0 * kept, abs=1e-12)
+    lost = 0.5 * mass * (9.0 * (1.0 - rebound**2) + 4.0 * (1.0 - kept**2))
+    assert found["dissipated"] == pytest.approx(lost, abs=1e-12)
+    assert found["multiplier"] == pytest.approx(max(0.0, mass * 3.0 - 0.5 * ratio * mass * 3.0), abs=1e-12)
+
+
+def check(seed: int) -> int:
+    """Hold one random step to all that is exact about it; return its number of sweeps."""
+    step = random_step(seed)
+    jump = solve_jump(step)
+    assert jump.converged
+    assert np.abs(jump.mean - by_nnls(step)).max() < 1e-8  # the issue's bound, of velocities of some m/s
+    rows, _ = dense(step)
+    after = rows[::3] @ jump.after.ravel()
+    assert jump.multiplier.min(initial=0.0) >= 0.0 and after.min(initial=0.0) > -1e-9
+    assert np.abs(jump.multiplier * after).max(initial=0.0) <= 1e-9
+    kinetic = 0.5 * float((step.mass * step.before**2).sum())
+    change = 0.5 * float((step.mass * (jump.after**2 - step.before**2)).sum())
+    given = float((step.impulse * jump.mean).sum())
+    lost = jump.dissipated(step).sum()
+    assert change == pytest.approx(given - lost, abs=1e-12 * kinetic)
+    return jump.iterations
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_steps_against_nnls_and_the_energy_identity(seed: int) -> None:
+    check(seed)
+
+
+@pytest.mark.slow
+def test_two_hundred_random_steps() -> None:
+    for seed in range(6, 200):
+        check(seed)
+
+
+@pytest.mark.slow
+def test_contacts_that_close_never_create_energy() -> None:
+    """One that was separating and is shut by others may: the floor B U-/2 is then positive, and 0 no longer allowed."""
+    for seed in range(1000):  # small scenes, with constants from nothing to ten times a grain's mass
+        rng = np.random.default_rng(10_000 + seed)
+        k_n, k_t = 10.0 ** rng.uniform(-4.0, 1.0, 2) * (rng.random(2) < 0.8)
+        step = random_step(seed, most=8, k=(k_n, k_t), closing=True)
+        jump = solve_jump(step, tolerance=1e-10)
+        kinetic = 0.5 * float((step.mass * step.before**2).sum())
+        assert jump.converged and jump.dissipated(step).min() >= -1e-9 * kinetic  # tolerance of the solver
+
+
+def test_uzawa_has_the_same_fixed_point_and_converges_below_its_bound_only() -> None:
+    step = random_step(8, most=30)
+    bound, jump = largest_rho(step), solve_jump(step)
+    slow = solve_jump_uzawa(step, rho=0.9 * bound, tolerance=1e-10)
+    assert (
+        slow.converged and np.abs(slow.mean - jump.mean).max() < 1e-7
+    )  # its changes are below 1e-10, errors above
+    assert step.mass[:, 0].mean() > bound
+    assert not solve_jump_uzawa(step, limit=1000).converged  # by default the printed rho, the mean mass
+
+
+def test_without_dissipation_it_is_nscd_without_friction_and_restitution() -> None:
+    scene, h, last = pour(grains=50, mu=0.0), 2e-3, 60
+    model, state, _ = layout.lay_out(scene, h, last)
+    room, kept = layout.room(model, 4096, 4096), layout.record(model, last, 1, 0)
+    state, size = layout.grown(state, 4096), smallest(model)
+    done = 0
+    while done < last:
+        status, done, need = kernels.advance(
+            model, state, room, kept, h, 0.5, 1e-10, MARGIN * size, TOUCH * size, 0.0, last + 1, done, last
+        )
+        assert status in (kernels.DONE, kernels.MORE_METHODS)
+        if status == kernels.MORE_METHODS:
+            layout.solve.provide(need, room.solver.methods)
+    n, bodies, active = int(kept.steps.active[-1]), model.bodies, room.active
+    assert n > 60
+    grains = np.flatnonzero(bodies.number >= 0)
+    assert (bodies.number[grains] == np.arange(50)).all()
+    mass, before, free = bodies.mass[grains], room.motion.before[grains], room.motion.free[grains]
+    a, b = active.row_a[:n], active.row_b[:n]
+    rows = active.G[:n].copy()
+    for side, body in enumerate((a, b)):
+        rows[:, :, 6 * side : 6 * side + 6] *= np.where(body[:, None] >= 0, np.sqrt(mass[body]), 0.0)[:, None]
+    jump = solve_jump(Step(mass, before, mass * (free - before), a, b, rows, 0.0, 0.0))
+    assert jump.converged
+    assert np.abs(jump.after - bodies.inverse[grains] * room.motion.w).max() < 1e-6  # nscd is solved to 1e-10
+
+
+def test_bad_steps_are_refused() -> None:
+    step = random_step(3, most=4)
+    with pytest.raises(StudyError, match="masses and moments of inertia must be positive"):
+        Step(0.0 * step.mass, step.before, step.impulse, step.a, step.b, step.rows, 0.0, 0.0)
+    with pytest.raises(StudyError, match="k_n and k_t must not be negative"):
+        Step(step.mass, step.before, step.impulse, step.a, step.b, step.rows, -1.0, 0.0)
+    with pytest.raises(StudyError, match="but there are"):
+        Step(step.mass, step.before, step.impulse, step.a, step.b + 9, step.rows, 0.0, 0.0)
