@@ -228,7 +228,9 @@ def test_the_virtual_test_of_the_deliverable_with_rotations_held_at_temperatures
     for mark in marks:
         times.append(times[-1] + (mark - hot[-1]) / case.rate)
         hot.append(mark)
-        times.append(times[-1] + 150.0)  # hot and yielding, the slowest motion takes 15 s to fade by a factor e
+        times.append(
+            times[-1] + 150.0
+        )  # hot and yielding, the slowest motion takes 15 s to fade by a factor e
         hot.append(mark)
     done, seen = case.test(np.array(times), np.array(hot))
     path, looked = case.monolithic(np.array(times), np.array(hot))
