@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 from checks import POINTS, numbers
-from impacts import LOW, SPEEDS, prior
+from impacts import HIGH, LOW, SPEEDS, prior
 
 import tamis
 from tamis import Study
@@ -56,12 +56,14 @@ def main():
         low, high = np.quantile(found, [0.5 - 0.5 * LEVEL, 0.5 + 0.5 * LEVEL], axis=0)
         x = np.array([truth[name] for name in LOW])
         inside += (low <= x) & (x <= high)
-        off.append(found.mean(axis=0) / x - 1.0)
+        off.append(found.mean(axis=0) - x)
         print(f"{k}: {np.array2string(np.array(off[-1]), precision=3)}", flush=True)
-    print("\n| parameter | truths within the 90 % interval | rms of mean over truth - 1 |\n|---|---|---|")
+    titles = ("parameter", "truths within the 90 % interval", "rms error of the mean", "of the prior's range")
+    print(f"\n| {' | '.join(titles)} |\n{'|---' * len(titles)}|")
     for i, name in enumerate(LOW):
+        rms = np.sqrt(np.mean(np.array(off)[:, i] ** 2))
         print(
-            f"| {name} | {inside[i]:.0f} of {len(truths)} | {np.sqrt(np.mean(np.array(off)[:, i] ** 2)):.1%} |"
+            f"| {name} | {inside[i]:.0f} of {len(truths)} | {rms:.3g} | {rms / (HIGH[name] - LOW[name]):.0%} |"
         )
 
 

@@ -14,11 +14,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tamis.errors import StudyError
+from tamis.errors import SimulationError, StudyError
+from tamis.sim.common import newmark
 from tamis.sim.common.impulses import Impulses, impulse_responses
 from tamis.sim.common.partitioned import integrate
 from tamis.sim.common.subdomains import Subdomain
-from tamis.sim.hybrid import drive, structures
+from tamis.sim.hybrid import drive, kernels, structures
 from tamis.sim.hybrid.kernels import slip_of
 from tamis.sim.hybrid.scene import Late, Plant
 from tests.test_signals import CORRALITOS
@@ -172,6 +173,8 @@ def test_what_is_wrong_with_a_plant_is_said(tmp_path: Path) -> None:
     with pytest.raises(StudyError, match="zero throughout"):
         drive.plant(replace(SHORT, record=str(still)))
     assert drive.plant(replace(SHORT, record=str(still), pga=0.0))["peak"] == 0.0
+    with pytest.raises(StudyError, match=r"elastic must be below friction x radius = 0.08 m, found 0.08 m"):
+        replace(SHORT, radius=1.0, elastic=0.08)
     with pytest.raises(StudyError, match="method is monolithic"):
         replace(SHORT, method="monolithic", subcycling=2)
 
@@ -206,11 +209,44 @@ def expected(case: Late) -> float:
         Late(delay=0.05),
         Late(delay=0.0, hold=0.02, dt=2e-4),
         Late(delay=0.01, hold=0.02, dt=2e-4),
+        Late(delay=0.0, hold=0.001),  # one step
+        Late(delay=0.0, hold=0.004),
+        Late(delay=0.0, hold=0.0004),  # less than half a step
+        Late(delay=0.0026, hold=0.0043),  # neither is a number of steps
     ],
 )
 def test_delay_is_negative_damping(case: Late) -> None:
-    # steps of dt in a hold are late by 0, 1, ... of them, on average by (hold - dt)/2: 1 % less at a hundredth
-    assert onset(case) == pytest.approx(expected(case), rel=0.05)
+    assert onset(case) == pytest.approx(
+        expected(case), rel=0.005
+    )  # the issue asks for 5 %; dt and a held sine's gain
+
+
+@pytest.mark.parametrize("held", [0.4, 1.0, 2.0, 3.0, 7.0, 2.5, 3.3])
+@pytest.mark.parametrize("late", [0.0, 0.3, 2.0])
+def test_a_held_command_is_late_by_half_of_its_time(held: float, late: float) -> None:
+    """A ramp of commands, one a step: what is imposed lags by late + held/2 on average, exactly."""
+    cycle = 2310  # steps, a number of holds of each kind
+    ring, place = np.zeros((1, 12)), np.zeros(1)
+    one, lag = np.ones(1), []
+    delay, kept = (late + held / 2, 0.0) if held < 1 else (late, held)  # as `drive.march` does
+    bearings = kernels.Bearings(
+        np.zeros(1, dtype=np.int64), one, one, np.full(1, np.inf), np.zeros(1), place, np.zeros(1),
+        np.array([delay]), np.array([kept]), ring,
+    )  # fmt: skip
+    state = newmark.State(*(np.zeros(1) for _ in range(13)))
+    for step in range(1, cycle + 101):
+        state.u_predicted[0] = float(step)
+        kernels.push_bearings(bearings, state, step)
+        lag.append(step - place[0])
+    assert np.mean(lag[-cycle:]) == pytest.approx(late + held / 2, rel=1e-9)  # rounding
+
+
+def test_what_grows_is_told_by_its_rate() -> None:
+    out = drive.late(Late(delay=0.2, c=0.0))
+    assert float(out["growth"]) == pytest.approx(float(out["growth_expected"]), rel=1e-3)
+    assert float(out["growth"]) == pytest.approx(1.2689, rel=1e-3)  # m s^2 + k_n + k_p exp(-0.2 s) = 0
+    with pytest.raises(SimulationError, match=r"beyond 1e.200 m; a shorter duration"):
+        drive.late(Late(delay=0.3, k_p=1e6, duration=100.0))
 
 
 def test_a_slow_test_does_not_mind_the_delay() -> None:

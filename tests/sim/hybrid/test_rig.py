@@ -135,8 +135,34 @@ def test_four_actuators_on_a_plate() -> None:
         b.cycle(np.zeros(3), np.array([1e-3, 1e-3, 1e-3]), np.array([3e4]))[0] @ p.T for b in (soft, firm)
     ]
     assert np.abs(both[1] - both[0]).max(axis=0) == pytest.approx([0.0, 0.0, 2e-4], rel=0.9, abs=1e-14)
-    with pytest.raises(StudyError, match="orthogonal"):
-        Bench(c + np.array([0.0, 0.3, 0.0]), k_a=K_A, **springs)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("limit", [np.inf, 2e-4])
+def test_a_rig_whose_motions_are_not_orthogonal(limit: float) -> None:
+    """Three actuators about an origin that is not in their middle: forces balance the specimen's at every step."""
+    c = np.column_stack([np.ones(3), np.array([-0.2, 0.5, 1.4])])
+    k_s = np.array([4e8, 1e8])
+    bench = Bench(c, k_a=K_A, k_s=k_s, limit=np.full(2, limit), hardening=0.1, lag=5e-3, control="modal")
+    slip, before, yielded = np.zeros(2), np.zeros(2), False
+    for low, high in (([0.0, 0.0], [1e-3, -5e-4]), ([-1e-3, 0.0], [1e-3, 5e-4])):
+        y, f, y_s, _ = bench.cycle(np.array(low), np.array(high), np.array([3e4]))
+        for row in range(len(y)):
+            slip, before = np.clip(slip + y_s[row] - before, -limit, limit), y_s[row]
+            yielded |= bool(np.abs(y_s[row]).max() > 2e-4)
+            # a sweep that moves less than 1e-15 leaves some 1e-14 where it converges slowly
+            np.testing.assert_allclose(
+                c.T @ f[row], k_s * (0.1 * y_s[row] + 0.9 * slip), rtol=0, atol=1e-11 * K_A * np.abs(y).max()
+            )
+    assert yielded
+    if limit == np.inf:
+        direct = np.linalg.solve(K_A * c.T @ c + np.diag(k_s), K_A * c.T @ y.T).T
+        np.testing.assert_allclose(y_s, direct, rtol=0, atol=1e-12 * np.abs(direct).max())
+
+
+def test_rigid_motions_that_are_nearly_one_are_refused() -> None:
+    c = np.column_stack([np.ones(3), 1000.0 + np.array([-0.2, 0.5, 1.4])])
+    with pytest.raises(StudyError, match=r"nearly alike .* origin nearer to the actuators"):
+        Bench(c, k_a=K_A, k_s=np.full(2, 1e8), limit=np.full(2, np.inf))
 
 
 def test_constraints_are_met_within_five_cycles_of_the_start_and_of_a_loss() -> None:

@@ -186,7 +186,7 @@ def test_the_wheel_base_has_its_nulls(tmp_path: Path) -> None:
 
     Measured at the centre of the frame, between the sensors of head and rear bogie of the same wave.
     """
-    v, s = 40.0, 0.05 * np.arange(20001)
+    v, s = 40.0, 0.05 * np.arange(6001)
     for odd in (1, 3):
         wavelength = 2.0 * 2.56 / odd
         case = Vehicle(
@@ -194,8 +194,8 @@ def test_the_wheel_base_has_its_nulls(tmp_path: Path) -> None:
                 tmp_path / "null.csv", s, vertical=1e-6 * np.sin(2.0 * math.pi * s / wavelength)
             ),
             speed=v,
-            duration=4.0,
-            runup=8.0,
+            duration=2.0,
+            runup=4.0,
         )
         _, journey, _ = drive.travel(case)
         bounce, pitch = journey.accelerations[:, 6], 1.28 * journey.accelerations[:, 8]

@@ -5,8 +5,10 @@ dt/2 H_v(0), as in a Newmark step of the same mass)::
 
     u_n = sum_i w_i H_d(t_n - t_i) f_i dt,   v_n = sum_i w_i H_v(t_n - t_i) f_i dt,   w = 1/2, 1, ..., 1, 1/2
 
-H_v(0) = M^-1: the acceleration's response is M^-1 delta(t) and a smooth part, the derivative of H_v. A step costs as
-much as the steps before it, up to the length of the responses.
+H_v(0) = M^-1: the acceleration's response is M^-1 delta(t) and a smooth part, the derivative of H_v. The force at
+t = 0, load and multiplier, counts with its weight of 1/2 like any other: without it errors are of first order. H_d(0)
+is zero: the present multiplier does not move the present displacement. A step costs as much as the steps before it, up
+to the length of the responses.
 
 Receptances Y(s) = (s^2 M + s C + K)^-1 become impulse responses by a Fourier series of the Bromwich integral (B.65)::
 
@@ -32,7 +34,10 @@ ComplexArray: TypeAlias = NDArray[np.complex128]
 
 
 class Impulses:
-    """Impulse responses (steps, n, n) at the step of the integration: displacement and velocity to unit impulses."""
+    """Impulse responses (steps, n, n) at the step of the integration: displacement and velocity to unit impulses.
+
+    Nothing of a run is kept here: `start` begins a sum of its own, so that responses may be shared and used again.
+    """
 
     def __init__(self, displacement: Array, velocity: Array, dt: float) -> None:
         displacement, velocity = np.asarray(displacement, dtype=float), np.asarray(velocity, dtype=float)
@@ -43,11 +48,22 @@ class Impulses:
             )
         self.mass = np.linalg.inv(0.5 * (velocity[0] + velocity[0].T))
         smooth = np.gradient(velocity, dt, axis=0)
-        self._dt, self._still = dt, len(displacement)
+        self.dt, self.steps = dt, len(displacement)
         # instants backwards and side by side, so that a sum over the past is one product
-        self._reversed = [np.concatenate(h[::-1], axis=1) for h in (displacement, velocity, smooth)]
-        self._past = np.zeros((0, shape[1]))
-        self._now = np.zeros(shape[1])
+        self.reversed = [np.concatenate(h[::-1], axis=1) for h in (displacement, velocity, smooth)]
+
+    def start(self, force: Array) -> Duhamel:
+        """Begin at rest under the force at t = 0, that of the interface included."""
+        return Duhamel(self, force)
+
+
+class Duhamel:
+    """The running sum of one subdomain in one run."""
+
+    def __init__(self, responses: Impulses, force: Array) -> None:
+        self._responses, self._dt = responses, responses.dt
+        self._past = np.zeros((0, len(force)))
+        self._now, self._acceleration = force.copy(), np.zeros(len(force))
         self._count = 0
 
     def free(self, load: Array) -> tuple[Array, Array, Array]:
@@ -59,17 +75,21 @@ class Impulses:
         self._now = load.copy()
         return self._motion()
 
-    def link(self, force: Array) -> None:
-        """Add the force of the interface to that of this step."""
+    def link(self, force: Array) -> Array:
+        """Add the force of the interface to that of this step; return the acceleration under both."""
         self._now += force
+        smooth = self._responses.reversed[2][:, -len(force) :] @ force
+        self._acceleration += 0.5 * self._dt * smooth + np.linalg.solve(self._responses.mass, force)
+        return self._acceleration
 
     def _motion(self) -> tuple[Array, Array, Array]:
         n = len(self._now)
-        known = min(self._count + 1, self._still)
+        known = min(self._count + 1, self._responses.steps)
         recent = self._past[self._count - known + 1 : self._count]
         forces = np.concatenate([recent.ravel(), 0.5 * self._dt * self._now])
-        u, v, smooth = (h[:, -n * known :] @ forces for h in self._reversed)
-        return u, v, smooth + np.linalg.solve(self.mass, self._now)
+        u, v, smooth = (h[:, -n * known :] @ forces for h in self._responses.reversed)
+        self._acceleration = smooth + np.linalg.solve(self._responses.mass, self._now)
+        return u, v, self._acceleration
 
 
 def impulse_responses(

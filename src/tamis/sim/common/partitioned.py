@@ -18,6 +18,7 @@ from scipy.linalg import block_diag, cho_factor, cho_solve
 
 from tamis.errors import SimulationError, StudyError
 from tamis.sim.common import newmark
+from tamis.sim.common.impulses import Duhamel
 from tamis.sim.common.subdomains import Subdomain
 from tamis.types import Array, Indices
 
@@ -69,7 +70,9 @@ def integrate(
     stages = prepare(subdomains, dt, subcycling, method)
     load, pattern = loads(subdomains)
     state = start(subdomains, stages[0], load + pattern * signal[0])
-    groups = {fine: _Group(subdomains, state, fine) for fine in (False, True)}
+    force = load + pattern * signal[0]
+    force[stages[0].links.dof] += state.multiplier
+    groups = {fine: _Group(subdomains, state, force, fine) for fine in (False, True)}
     kept = _Kept(subdomains, stages[0], state)
     gaps, energy = np.zeros(2), np.zeros(steps)
     with np.errstate(over="ignore", invalid="ignore"):  # divergence is said once, below
@@ -130,6 +133,11 @@ def prepare(
         if method == "pm" and part.convolution is not None and not part.fine:
             raise StudyError(
                 f"{part.name}: impulse responses have one step, PM takes two; make it fine, or use gc"
+            )
+        if part.convolution is not None and abs(part.convolution.dt - step) > 1e-9 * step:
+            raise StudyError(
+                f"{part.name}: its impulse responses are sampled every {part.convolution.dt:g} s, but it takes steps "
+                f"of {step:g} s; they must be the same"
             )
     first = operators(subdomains, dt, dt / subcycling)
     return (first,) if method == "gc" else (first, operators(subdomains, 2.0 * dt, dt / subcycling))
@@ -240,42 +248,44 @@ def _spans(subdomains: Sequence[Subdomain], stage: Operators) -> Iterator[tuple[
 class _Group:
     """The fine or the coarse subdomains: kernels for all of them, calls for those whose force comes from outside."""
 
-    def __init__(self, subdomains: Sequence[Subdomain], state: newmark.State, fine: bool) -> None:
+    def __init__(
+        self, subdomains: Sequence[Subdomain], state: newmark.State, force: Array, fine: bool
+    ) -> None:
         self._state, self._fine = state, fine
-        self._outside: list[tuple[Subdomain, slice, slice]] = []
+        self._outside: list[tuple[Subdomain, slice]] = []
+        self._sums: list[tuple[Duhamel, Subdomain, slice, slice]] = []
         begin = link = 0
         for part in subdomains:
             end = begin + len(part.mass)
-            if part.fine == fine and not part.linear:
-                self._outside.append((part, slice(begin, end), slice(link, link + len(part.interface))))
+            span, links = slice(begin, end), slice(link, link + len(part.interface))
+            if part.fine == fine and part.convolution is not None:
+                self._sums.append((part.convolution.start(force[span]), part, span, links))
+            elif part.fine == fine and not part.linear:
+                self._outside.append((part, span))
             begin, link = end, link + len(part.interface)
 
     def advance(self, parts: newmark.Parts, load: Array, pattern: Array, signal: float, t: float) -> None:
         """Find the free solution of the group at t, its predictors being there."""
         state = self._state
         newmark.add_linear_forces(parts, state, self._fine)
-        for part, span, _ in self._outside:
+        for part, span in self._outside:
             if part.specimen is not None:
                 part.specimen.impose(state.u_predicted[span].copy(), state.v_predicted[span].copy(), t)
-        for part, span, _ in self._outside:
+        for part, span in self._outside:
             if part.specimen is not None:
                 state.force[span] += part.specimen.read()
             elif part.restoring is not None:
                 state.force[span] += part.restoring(state.u_predicted[span], state.v_predicted[span], t)
         newmark.solve_free(parts, state, self._fine, load, pattern, signal)
-        for part, span, _ in self._outside:
-            if part.convolution is not None:
-                state.u[span], state.v[span], state.a[span] = part.convolution.free(
-                    load[span] + pattern[span] * signal
-                )
+        for running, _, span, _ in self._sums:
+            state.u[span], state.v[span], state.a[span] = running.free(load[span] + pattern[span] * signal)
 
     def link(self) -> None:
-        """Hand the multipliers to those who keep them."""
-        for part, span, links in self._outside:
-            if part.convolution is not None:
-                force = np.zeros(span.stop - span.start)
-                force[list(part.interface.values())] = self._state.multiplier[links]
-                part.convolution.link(force)
+        """Hand the multipliers to the sums that keep them."""
+        for running, part, span, links in self._sums:
+            force = np.zeros(span.stop - span.start)
+            force[list(part.interface.values())] = self._state.multiplier[links]
+            self._state.a[span] = running.link(force)
 
 
 class _Kept:

@@ -16,6 +16,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 from tamis.errors import StudyError
+from tamis.sim.common.impulses import Impulses
 from tamis.types import Array
 
 Restoring: TypeAlias = Callable[[Array, Array, float], Array]
@@ -38,16 +39,6 @@ class Specimen(Protocol):
         """Return the restoring force, measured once all specimens have moved."""
 
 
-class Convolution(Protocol):
-    """A linear subdomain known by its impulse responses, see `impulses`."""
-
-    def free(self, load: Array) -> tuple[Array, Array, Array]:
-        """Return displacement, velocity and acceleration at the next step under its loads alone."""
-
-    def link(self, force: Array) -> None:
-        """Keep the force that acted on the interface at this step."""
-
-
 @dataclass(frozen=True)
 class Subdomain:
     """A part of a structure: matrices (n, n), masses possibly (n,), and what ties it to others.
@@ -66,7 +57,8 @@ class Subdomain:
     load, pattern
         Constant load (n,), and the load for a unit of the signal that `integrate` is given.
     scheme
-        ``"implicit"`` (trapezoidal), ``"explicit"`` (central differences), or (gamma, beta).
+        ``"implicit"`` (trapezoidal), ``"explicit"`` (central differences), or (gamma, beta). Impulse responses are
+        summed with trapezoidal weights whatever is said here, and refuse a gamma other than 1/2.
     fine
         Whether it takes the sub-cycled steps.
     """
@@ -79,7 +71,7 @@ class Subdomain:
     rayleigh: tuple[float, float] = (0.0, 0.0)
     restoring: Restoring | None = None
     specimen: Specimen | None = None
-    convolution: Convolution | None = None
+    convolution: Impulses | None = None
     load: Array = field(default_factory=_none)
     pattern: Array = field(default_factory=_none)
     scheme: str | tuple[float, float] = "implicit"
@@ -135,11 +127,17 @@ class Subdomain:
             raise StudyError(
                 f"{self.name}: a Newmark scheme needs gamma >= 1/2 and beta >= 0, found {self.scheme}"
             )
+        if self.convolution is not None and self.parameters[0] != 0.5:
+            raise StudyError(
+                f"{self.name}: impulse responses are summed with trapezoidal weights, which is gamma = 1/2; found "
+                f"gamma = {self.parameters[0]:g}; leave scheme out"
+            )
 
     @property
     def parameters(self) -> tuple[float, float]:
-        """Gamma and beta of its Newmark scheme."""
-        return SCHEMES[self.scheme] if isinstance(self.scheme, str) else self.scheme
+        """Gamma and beta of its Newmark scheme; beta is 0 for impulse responses, since H_d(0) = 0."""
+        gamma, beta = SCHEMES[self.scheme] if isinstance(self.scheme, str) else self.scheme
+        return (gamma, beta) if self.convolution is None else (gamma, 0.0)
 
     @property
     def linear(self) -> bool:

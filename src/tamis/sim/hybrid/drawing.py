@@ -54,7 +54,7 @@ def show_plant(case: Plant, fps: float) -> Replay:
     pipe = run.u["whole"][:, 3:] if whole else run.u.get("piping", np.zeros((len(run.t), 1)))[:, 1:]
     pipe = pipe[:, 1::2] if case.piping == "beam" else pipe
     shapes = [Shape("box", (9.0, 9.0, 0.4), "base"), Shape("cylinder", (4.0, 9.0), "tank")]
-    shapes.append(Shape("cylinder", (3.9, 1.0), "sloshing liquid"))
+    shapes.append(Shape("cylinder", (3.9, 1.0), "liquid"))
     shapes += [Shape("cylinder", (0.6, 0.5), "bearing")] * 4
     shapes += [Shape("sphere", (0.3,), "piping")] * pipe.shape[1]
     poses = np.zeros((len(run.t), len(shapes), 7))

@@ -27,7 +27,7 @@ class Spring(NamedTuple):
     alpha: float = 1.0
     limit: float = math.inf
     late: float = 0.0  # steps from command to motion
-    held: int = 0  # steps for which a command is held
+    held: float = 0.0  # steps for which a command is held
 
 
 class Run(NamedTuple):
@@ -56,15 +56,20 @@ def march(
     subcycling: int = 1,
     method: partitioned.Method = "gc",
     every: int = 1,
+    bound: float = 1e6,
 ) -> Run:
-    """Step linear subdomains with springs through a signal, compiled; as `partitioned.integrate`."""
+    """Step linear subdomains with springs through a signal, compiled; as `partitioned.integrate`.
+
+    A watched displacement beyond ``bound`` (m) is a failure.
+    """
     stages = partitioned.prepare(subdomains, dt, subcycling, method)
     load, pattern = partitioned.loads(subdomains)
     state = partitioned.start(subdomains, stages[0], load + pattern * signal[0])
     first = dict(zip((part.name for part in subdomains), stages[0].parts.first.tolist(), strict=False))
-    late = np.array([spring.late for spring in springs])
-    held = np.array([spring.held for spring in springs], dtype=np.int64)
-    samples = math.ceil(late.max(initial=0.0)) + int(held.max(initial=0)) + 2
+    held = np.array([spring.held for spring in springs])
+    late = np.array([spring.late for spring in springs]) + np.where(held < 1.0, 0.5 * held, 0.0)
+    held[held < 1.0] = 0.0  # within a step, a hold is a delay
+    samples = math.ceil((late + held).max(initial=0.0)) + 4
     k, alpha, limit = np.array([(s.k, s.alpha, s.limit) for s in springs]).T.copy()
     bearings = kernels.Bearings(
         np.array([first[spring.part] + spring.dof for spring in springs], dtype=np.int64), k, alpha, limit,
@@ -79,10 +84,10 @@ def march(
     )  # fmt: skip
     failed = kernels.march(
         *stages[0], *stages[-1], state, bearings, load, pattern, np.ascontiguousarray(signal, dtype=float), dt,
-        subcycling, method == "pm", first[watched[0]] + watched[1], every, book,
+        subcycling, method == "pm", first[watched[0]] + watched[1], bound, every, book,
     )  # fmt: skip
     if failed:
-        raise SimulationError(f"the motion has diverged at t = {failed * dt:g} s")
+        raise SimulationError(f"the motion has diverged at t = {failed * dt:g} s: it is beyond {bound:g} m")
     spans = {part.name: slice(first[part.name], first[part.name] + len(part.mass)) for part in subdomains}
     owner = stages[0].links.part
     return Run(
@@ -168,7 +173,6 @@ def late(case: Late) -> dict[str, Array]:
     exact = _late_run(case, 0.0, 0.0)
     run = _late_run(case, case.delay / case.scale, case.hold / case.scale)
     omega = math.sqrt((case.k_n + case.k_p) / case.mass)
-    tau = (case.delay + 0.5 * case.hold) / case.scale  # a held command is late by half of its time
     u, v = run.u["specimen"][:, 0], run.v["specimen"][:, 0]
     return {
         "t": run.t,
@@ -176,11 +180,12 @@ def late(case: Late) -> dict[str, Array]:
         "force": run.force[:, 0],
         "u_exact": exact.u["specimen"][:, 0],
         "growth": np.array(growth(run.t, u, v, omega, after=_PULSE)),
-        "growth_expected": np.array(0.5 * (case.k_p * math.sin(omega * tau) / omega - case.c) / case.mass),
+        "growth_expected": np.array(growth_expected(case)),
     }
 
 
 _PULSE = 0.2  # s, of the half-sine
+_BOUND = 1e200  # m: all is linear here, so that a motion that grows is told by its rate
 
 
 def _late_run(case: Late, delay: float, hold: float) -> Run:
@@ -194,8 +199,29 @@ def _late_run(case: Late, delay: float, hold: float) -> Run:
     parts = share_mass(computed, specimen, "joint", case.mass_fraction)
     t = case.dt * np.arange(steps_of(case.duration, case.dt) + 1)
     signal = np.where(t < _PULSE, case.pulse * np.sin(math.pi * t / _PULSE), 0.0)
-    spring = Spring("specimen", 0, case.k_p, late=delay / case.dt, held=round(hold / case.dt))
-    return march(parts, [spring], signal, case.dt, watched=("specimen", 0))
+    spring = Spring("specimen", 0, case.k_p, late=delay / case.dt, held=hold / case.dt)
+    try:
+        return march(parts, [spring], signal, case.dt, watched=("specimen", 0), bound=_BOUND)
+    except SimulationError as error:
+        raise SimulationError(f"{error}; a shorter duration lets you see at which rate it grows") from None
+
+
+def growth_expected(case: Late) -> float:
+    """Return the largest real part of the roots of m s^2 + c s + k_n + k_p exp(-s tau), by Newton's method, 1/s.
+
+    Frequencies of what grows are at most that of the structure on both springs, and with tau there are more and more of
+    them: as many beginnings. For short tau it is (k_p sin(omega tau)/omega - c)/2m, Horiuchi et al. 1999.
+    """
+    tau = (case.delay + 0.5 * case.hold) / case.scale  # a held command is late by half of its time
+    omega = math.sqrt((case.k_n + case.k_p) / case.mass)
+    s = 1j * np.linspace(0.0, omega, 8 + 2 * math.ceil(omega * tau))
+    with np.errstate(all="ignore"):  # a beginning that leads nowhere is left out
+        for _ in range(100):
+            pushed = case.k_p * np.exp(-s * tau)
+            rest = case.mass * s * s + case.c * s + case.k_n + pushed
+            s = s - rest / (2.0 * case.mass * s + case.c - tau * pushed)
+        reached = np.abs(rest) < 1e-9 * (case.k_n + case.k_p)
+    return float(s[reached].real.max()) if reached.any() else math.nan
 
 
 def growth(t: Array, u: Array, v: Array, omega: float, *, after: float) -> float:

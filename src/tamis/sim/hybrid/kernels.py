@@ -2,12 +2,14 @@
 
 A rig (`drive_cycle`)
 ---------------------
-Pistons move with the velocity of their valves, v' = (command - v)/lag, against springs: with the frame's rigid motions
-y_s and modes that are orthogonal (C^T C diagonal, g_m its entries), each rigid motion finds its place by itself::
+Pistons move with the velocity of their valves, v' = (command - v)/lag, against springs. With the frame's rigid motions
+y_s and G = C^T C::
 
-    f = k_a (y - C y_s),   C^T f = r(y_s),   k_a g_m (y_c,m - y_s,m) = r_m(y_s,m)
+    f = k_a (y - C y_s),   C^T f = r(y_s),   k_a G (y_c - y_s) = r(y_s)
 
-r is bilinear, so that the place is one division or another: no iteration. The loop is continuous, not sampled:
+r_m is bilinear in y_s,m alone, so that the place of one motion, others given, is one division or another. Where columns
+of C are orthogonal that is all; where they are not, Gauss-Seidel over the motions: G is positive definite and r rises,
+so that it converges to the one solution. The loop is continuous, not sampled:
 classical Runge-Kutta, whose stages all see the slip of the step's start. What is measured comes late, by a straight
 line between stored samples. Ten million steps are a test of 5050 cycles.
 
@@ -15,8 +17,11 @@ A structure (`march`)
 ---------------------
 The steps of `tamis.sim.common.newmark` with bearings between prediction and free solution. A bearing's force is that of
 its first stiffness, which is linear and belongs to its subdomain, and what it departs from that. A specimen that an
-actuator moves late answers for the displacement of an earlier step, on a straight line between two of them or, held,
-at the last one commanded.
+actuator moves late answers for the displacement of an earlier step, on a straight line between two of them. Held, it
+answers for the last one commanded: the force of a step stands for half a step before and after it, so that the place is
+the mean of the held command over these. A hold of h steps that begins at a step has its mean of old and new there, and
+is late by h/2, 1, 2, ..., h - 1: by h/2 on average. So it is for any h >= 1 and any delay; a hold of less than a step
+is a delay of h/2.
 """
 
 from __future__ import annotations
@@ -45,6 +50,8 @@ Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 
+SWEEPS = 10000  # over rigid motions that are not orthogonal, at most
+SETTLED = 1e-15  # move of a sweep that ends them, of the largest displacement
 MIXED, MODAL, DISPLACEMENT = 0, 1, 2  # what the controller closes its loops on
 
 
@@ -62,6 +69,7 @@ class Rig(NamedTuple):
     D: Matrix
     Q: Matrix
     weight: Vector  # diagonal of C^T C
+    coupled: bool  # whether C^T C has more than that
     k_a: float
     lag: float
     delay: float
@@ -113,6 +121,36 @@ def specimen(rig: Rig, motion: Motion, y: Vector, f: Vector, y_s: Vector) -> Non
         for m in range(len(rig.weight)):
             rigid += rig.C[i, m] * y_s[m]
         f[i] = rig.k_a * (y[i] - rigid)
+
+
+@inner
+def settle(rig: Rig, motion: Motion, y: Vector, f: Vector, y_s: Vector) -> None:
+    """Correct place and forces of a specimen whose rigid motions are not orthogonal, by Gauss-Seidel over them.
+
+    It stands apart so that rigs of orthogonal motions, which have `specimen` only, keep a short inner loop.
+    """
+    largest = 0.0
+    for i in range(len(y)):
+        largest = max(largest, abs(y[i]))
+    for _ in range(SWEEPS):
+        moved = 0.0
+        for m in range(len(rig.weight)):
+            k, pull = rig.k_s[m], rig.k_a * rig.weight[m]
+            soft = (1.0 - rig.hardening) * k
+            back = motion.slip[m] - motion.y_s[m]
+            pulled = pull * y_s[m]
+            for i in range(len(y)):
+                pulled += rig.C[i, m] * f[i]
+            place = (pulled - soft * back) / (pull + k)
+            slip = slip_of(back, place, rig.limit[m])
+            if slip != back + place:
+                place = (pulled - soft * slip) / (pull + rig.hardening * k)
+            for i in range(len(y)):
+                f[i] -= rig.k_a * rig.C[i, m] * (place - y_s[m])
+            moved = max(moved, math.sqrt(rig.weight[m]) * abs(place - y_s[m]))
+            y_s[m] = place
+        if moved <= SETTLED * largest:
+            break
 
 
 @inner
@@ -200,6 +238,8 @@ def drive_cycle(
     sum_y, sum_v, sum_e = np.empty(n), np.empty(n), np.empty(modes)
     late = rig.delay / dt
     specimen(rig, motion, motion.y, f, y_s)
+    if rig.coupled:
+        settle(rig, motion, motion.y, f, y_s)
     if motion.stored[0] == 0:  # all that was measured before is as now
         for row in range(len(motion.ring)):
             for i in range(n):
@@ -222,6 +262,8 @@ def drive_cycle(
             for m in range(modes):
                 integral[m] = motion.integral[m] + part * dt * de[m]
             specimen(rig, motion, y, f, y_s)
+            if rig.coupled:
+                settle(rig, motion, y, f, y_s)
             for i in range(n):
                 seen[i], felt[i] = y[i], f[i]
             if late > 0.0:
@@ -255,6 +297,8 @@ def drive_cycle(
         for m in range(modes):
             motion.integral[m] += dt * sum_e[m]
         specimen(rig, motion, motion.y, f, y_s)
+        if rig.coupled:
+            settle(rig, motion, motion.y, f, y_s)
         for m in range(rigid):
             motion.slip[m] = slip_of(motion.slip[m], y_s[m] - motion.y_s[m], rig.limit[m])
             motion.y_s[m] = s_out[step, m] = y_s[m]
@@ -280,8 +324,18 @@ class Bearings(NamedTuple):
     place: Vector  # displacement last imposed
     force: Vector
     late: Vector  # steps from a command to the motion
-    held: Numbers  # steps for which a command is held; 0: continuous
+    held: Vector  # steps for which a command is held, one or more; 0: continuous
     ring: Matrix  # (bearings, samples) of commands
+
+
+@inner
+def commanded(ring: Vector, at: float, count: int) -> float:
+    """Return the command at a step, or between two; beyond the last, by half a step at most, it goes straight on."""
+    if at <= 0.0:
+        return 0.0
+    before = min(int(at), count - 1)
+    share = at - before
+    return float((1.0 - share) * ring[before % len(ring)] + share * ring[(before + 1) % len(ring)])
 
 
 @inner
@@ -292,18 +346,15 @@ def push_bearings(bearings: Bearings, state: State, count: int) -> None:
         i, k, alpha = bearings.dof[b], bearings.k[b], bearings.alpha[b]
         wanted = state.u_predicted[i]
         bearings.ring[b, count % size] = wanted
-        at = count - bearings.late[b]
-        if bearings.held[b] > 0:
-            at = math.floor(at / bearings.held[b]) * bearings.held[b]
-        if at <= 0.0:
-            place = 0.0
-        elif at >= count:
-            place = wanted
+        at, held = count - bearings.late[b], bearings.held[b]
+        if held > 0.0:
+            begun = math.floor((at + 0.5) / held) * held
+            place = commanded(bearings.ring[b], begun, count)
+            share = at + 0.5 - begun  # of the step, since the command changed
+            if share < 1.0:
+                place = share * place + (1.0 - share) * commanded(bearings.ring[b], begun - held, count)
         else:
-            before = int(at)
-            share = at - before
-            place = (1.0 - share) * bearings.ring[b, before % size]
-            place += share * bearings.ring[b, (before + 1) % size]
+            place = commanded(bearings.ring[b], at, count)
         slip = slip_of(bearings.slip[b], place - bearings.place[b], bearings.limit[b])
         bearings.slip[b], bearings.place[b] = slip, place
         bearings.force[b] = alpha * k * place + (1.0 - alpha) * k * slip  # B.72-B.74
@@ -335,12 +386,13 @@ def write_down(book: Book, row: int, state: State, bearings: Bearings) -> None:
 @kernel
 def march(
     first: Parts, first_links: Links, parts: Parts, links: Links, state: State, bearings: Bearings, load: Vector,
-    pattern: Vector, signal: Vector, dt: float, subcycling: int, twice: bool, watched: int, every: int, book: Book,
+    pattern: Vector, signal: Vector, dt: float, subcycling: int, twice: bool, watched: int, bound: float, every: int,
+    book: Book,
 ) -> int:  # fmt: skip
     """Step subdomains with bearings through a signal: `partitioned.integrate` in one call, for 1e5 steps and more.
 
     PM takes its first step with operators of its own, and predicts over two steps from then on. Return 0, or the number
-    of the step at which the motion is no longer finite.
+    of the step at which the watched displacement is beyond a bound.
     """
     steps = (len(signal) - 1) // subcycling
     write_down(book, 0, state, bearings)
@@ -370,7 +422,7 @@ def march(
         if abs(state.u[watched]) > book.peak[0]:
             book.peak[0], book.peak[1] = abs(state.u[watched]), (n + 1) * dt
         book.peak[2] = max(book.peak[2], abs(bearings.force.sum()))
-        if not abs(state.u[watched]) < 1e6:  # m
+        if not abs(state.u[watched]) < bound:
             return n + 1
         if (n + 1) % every == 0:
             write_down(book, (n + 1) // every, state, bearings)

@@ -37,7 +37,8 @@ class Bench:
     Parameters
     ----------
     C
-        (actuators, rigid motions), with orthogonal columns; two actuators in line have [[1], [1]].
+        (actuators, rigid motions); two actuators in line have [[1], [1]]. The specimen is a bilinear spring ``k_s`` for
+        each rigid motion: columns of C are the motions in which it has no coupling of its own.
     D_scale
         Factor of the deforming motions, so that their forces are meaningful: 1/2 for two actuators (A.24).
     p, w
@@ -65,10 +66,17 @@ class Bench:
         c = np.asarray(self.C, dtype=float)
         found = modes(c)
         weights = c.T @ c
-        if np.abs(weights - np.diag(np.diag(weights))).max() > _ORTHOGONAL * weights.max():
+        size = np.sqrt(np.diag(weights))
+        weights[np.abs(weights) < _ORTHOGONAL * np.outer(size, size)] = 0.0
+        coupled = bool(np.count_nonzero(weights) > len(weights))
+        stiffness = self.k_a * weights + np.diag(self.hardening * np.asarray(self.k_s, dtype=float))
+        rate = np.abs(np.linalg.eigvals(np.linalg.solve(np.tril(stiffness), np.triu(stiffness, 1)))).max()
+        if rate**kernels.SWEEPS > kernels.SETTLED:
+            least = -math.log(kernels.SETTLED) / kernels.SWEEPS
             raise StudyError(
-                "rig: the columns of C must be orthogonal, so that each rigid motion of the specimen has its own "
-                "spring; choose the middle of the actuators as origin"
+                "rig: two rigid motions move the actuators nearly alike (Gauss-Seidel over them converges by "
+                f"{1.0 - rate:.1g} a sweep, {least:.1g} is needed); choose an origin nearer to the actuators, or leave "
+                "one motion out"
             )
         self.modes = Modes(found.P, self.D_scale * found.D, self.D_scale * found.Q)
         longest = min(self.dt, self.lag) if self.lag > 0 else self.dt
@@ -77,7 +85,7 @@ class Bench:
         n, rigid = c.shape
         p, d, q = (np.ascontiguousarray(each) for each in self.modes)
         self._rig = kernels.Rig(
-            np.ascontiguousarray(c), p, d, q, np.diag(weights).copy(), float(self.k_a), float(self.lag),
+            np.ascontiguousarray(c), p, d, q, np.diag(weights).copy(), coupled, float(self.k_a), float(self.lag),
             float(self.delay), np.array(self.k_s, dtype=float), float(self.hardening),
             np.array(self.limit, dtype=float),
         )  # fmt: skip

@@ -121,7 +121,8 @@ class Plant(Case):
     mass_fraction: float = port(
         0.5,
         bounds=(1e-3, 0.99),
-        doc="of the sliding mass that is the bearings' (m_f): changes their link forces only",
+        doc="of the sliding mass that is the bearings' (m_f): changes their link forces; with subcycling or pm also "
+        "the motion, within the error of the scheme",
     )
     m_s: float = port(33430.0, unit="kg", bounds=(1.0, 1e9), doc="mass that slides with the base")
     m_i: float = port(451776.0, unit="kg", bounds=(1.0, 1e9), doc="impulsive mass of the liquid")
@@ -138,6 +139,11 @@ class Plant(Case):
         super().__post_init__()
         if self.method == "monolithic" and self.subcycling > 1:
             raise StudyError("plant: subcycling needs subdomains of their own; method is monolithic")
+        if self.elastic >= self.friction * self.radius:
+            raise StudyError(
+                f"plant: bearings would be stiffer sliding than sticking: elastic must be below friction x radius = "
+                f"{self.friction * self.radius:g} m, found {self.elastic:g} m"
+            )
 
 
 @dataclass(frozen=True)

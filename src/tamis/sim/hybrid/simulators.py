@@ -101,7 +101,7 @@ def _show_plant(case: Plant, fps: float) -> Replay:
 
 @simulator(
     name="tamis:hybrid.delay",
-    version="1",
+    version="2",
     inputs=Late,
     outputs={
         "t": Port("t", unit="s", doc="instants, of the structure's time"),
@@ -112,7 +112,7 @@ def _show_plant(case: Plant, fps: float) -> Replay:
         "growth_expected": Port(
             "growth_expected",
             unit="1/s",
-            doc="the same of a specimen late by delay + hold/2: (k_p sin(wt)/w - c)/2m",
+            doc="the same by theory, of a specimen late by delay + hold/2",
         ),
     },
     references=(
