@@ -136,6 +136,19 @@ def recorded(simulator: Simulator) -> Recorded | None:
 
 
 @runtime_checkable
+class Foreseeing(Protocol):
+    """A simulator that knows what a run will cost without making it."""
+
+    def estimate(self, inputs: Inputs) -> float | None:
+        """Return the seconds that a run will take, about; None if it is not known."""
+
+
+def estimated(simulator: Simulator, inputs: Inputs) -> float | None:
+    """Return the seconds that a run will take, if the simulator can say."""
+    return simulator.estimate(inputs) if isinstance(simulator, Foreseeing) else None
+
+
+@runtime_checkable
 class Documented(Protocol):
     """A simulator that says what it is, its first line in short."""
 

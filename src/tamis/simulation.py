@@ -109,8 +109,9 @@ class FunctionSimulator:
         self.doc = inspect.getdoc(function) or ""
         self.batch_outputs: tuple[str, ...] = ()
         self._batch: Callable[..., Any] | None = None
-        self._replay: Callable[..., Any] | None = getattr(case, "replay", None)
-        self._record: Callable[..., Any] | None = getattr(case, "record", None)
+        self._replay = _method(case, "replay")
+        self._record = _method(case, "record")
+        self._estimate = _method(case, "estimate")
         self.offers_record = self._record is not None
         self._wants_workdir = "workdir" in inspect.signature(function).parameters
         self.__name__ = function.__name__
@@ -225,6 +226,12 @@ class FunctionSimulator:
             raise StudyError(f"simulator {self.name} returns its outputs only, and no whole run")
         return dict(self._given(self._record, complete(self, inputs)))
 
+    def estimate(self, inputs: Inputs) -> float | None:
+        """Return the seconds that a run at these inputs will take, by what its case knows; None if it does not."""
+        if self._estimate is None:
+            return None
+        return float(self._given(self._estimate, complete(self, inputs)))
+
     def _offer(self, function: F, outputs: Sequence[str] | None) -> F:
         for name in outputs or ():
             if name not in self.outputs:
@@ -249,6 +256,12 @@ class FunctionSimulator:
         if missing:
             raise StudyError(f"simulator {self.name} did not return its declared output {', '.join(missing)}")
         return {name: numbers(name, answer[name]).astype(np.float64, copy=False) for name in expected}
+
+
+def _method(case: type[Case] | None, name: str) -> Callable[..., Any] | None:
+    """Return what a case offers under a name, unless that is one of its inputs."""
+    method = getattr(case, name, None)
+    return method if callable(method) else None
 
 
 _KINDS = {

@@ -54,6 +54,7 @@ POINTS = {
     "dem.silo": [
         {
             "grains": 20,
+            "avalanches": 0,
             "width": 0.012,
             "outlet": 0.0064,
             "softening": 1e4,
@@ -63,6 +64,7 @@ POINTS = {
         },
         {
             "grains": 30,
+            "avalanches": 0,
             "width": 0.012,
             "outlet": 0.0064,
             "softening": 1e4,

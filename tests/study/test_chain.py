@@ -23,6 +23,20 @@ def ran(tmp_path_factory):
     return folder
 
 
+def test_more_draws_begin_with_those_of_fewer(ran, tmp_path):
+    """So that raising their number keeps the runs that are in the store."""
+    folder = shutil.copytree(ran, tmp_path / "more", dirs_exist_ok=True)
+    shutil.copytree(ran.parent / "line", tmp_path / "line", dirs_exist_ok=True)
+    few = {s.name: s.x for s in load_results(folder / "results/study").sources}
+    edit(folder / "study.toml", "draws = 4000", "draws = 4100")
+    Study.load(folder / "study.toml").run("sources", executor=0)
+    for source in load_results(folder / "results/study").sources:
+        x = few[source.name]
+        # counts grow with the evidences, which are the same; a source of 4000 samples is then asked for all of them
+        assert len(source.x) > len(x)
+        np.testing.assert_array_equal(source.x[: len(x)], x)
+
+
 @pytest.fixture
 def chain(tmp_path):
     return write_chain(tmp_path)

@@ -22,7 +22,7 @@ from tamis.contract import check_simulator
 from tamis.errors import SimulationError, StudyError
 from tamis.experiment import Experiment, WrongCount
 from tamis.files import load_arrays
-from tamis.interfaces import check_present, whole_of
+from tamis.interfaces import check_present, estimated, whole_of
 from tamis.quantities import duration, size
 from tamis.results.manifest import read_manifest
 from tamis.runs.keys import read_keys, run_key
@@ -47,6 +47,7 @@ _BLOCK = 4096  # in which disks count
 _FEW = 5000  # runs whose keys are made to find equal ones, where there is no store to look them up in
 _WAITED = 8  # runs that data wait for, made aside for a plan
 _PATIENCE = 20.0  # seconds, for asking a simulator whether it keeps its contract
+_TOO_LONG = 30.0  # seconds of a run that is foreseen, not made to be timed
 
 
 def print_plan(path: Path) -> int:
@@ -85,7 +86,8 @@ def _print_costs(study: Study, upto: str, indent: str = "") -> None:
         terminal.say(f"{indent}{text}")
 
     facts = Facts(study.raw)
-    seconds, each, otherwise = _one_point(study)
+    long = _foreseen(study)
+    seconds, each, otherwise = (long, 0, 0) if long else _one_point(study)
     asked = design_inputs(study) if facts.designed else []
     keys: set[str] = set()
     if len(asked) <= _FEW or study.runs.exists():
@@ -93,9 +95,15 @@ def _print_costs(study: Study, upto: str, indent: str = "") -> None:
     n = len(keys or {tuple(sorted(inputs.items())) for inputs in asked})
     other = "observed" if whole_of(study.simulator) is study.simulator else "all"
     less = f' ({size(otherwise)} with [model] keep = "{other}")' if otherwise != each else ""
-    say(f"one run takes {duration(seconds)} and leaves {size(each)}{less}")
+    if long:
+        say(
+            f"one run would take about {duration(seconds)}, by a short stretch of it; what it leaves is not known"
+        )
+    else:
+        say(f"one run takes {duration(seconds)} and leaves {size(each)}{less}")
     if n:
-        say(f"design: {n} runs, about {duration(n * seconds)} on one core, {size(n * each)} stored")
+        stored = "" if long else f", {size(n * each)} stored"
+        say(f"design: {n} runs, about {duration(n * seconds)} on one core{stored}")
         if keys:
             _print_stored(study, keys, say)
     for level in study.cheap if facts.emulated else ():
@@ -182,6 +190,20 @@ def _numbers(series: Series) -> int:
     return sum(o.size for e in series.experiments for o in e.observations)
 
 
+def _middle(study: Study) -> tuple[Experiment, Array, Inputs]:
+    """Return the first test or prediction, the middle of the prior and the inputs there."""
+    space = study.model_space
+    middle = space.from_unit(np.full((1, space.dim), 0.5))[0]
+    experiment = study.series[0].experiments[0]
+    return experiment, middle, study.query(experiment).inputs(middle)
+
+
+def _foreseen(study: Study) -> float:
+    """Return how long a run will take by what its simulator says, where that is too long to try; 0 elsewhere."""
+    seconds = estimated(whole_of(study.simulator), _middle(study)[2])
+    return seconds if seconds is not None and seconds > _TOO_LONG else 0.0
+
+
 def _one_point(study: Study) -> tuple[float, int, int]:
     """Return how long a run takes, the bytes it leaves, and those that it would leave if more or less were kept."""
     from tamis.adapters.observed import ObservedOnly
@@ -190,10 +212,7 @@ def _one_point(study: Study) -> tuple[float, int, int]:
     simulator = study.simulator
     whole = whole_of(simulator)
     check_present(simulator)
-    space = study.model_space
-    middle = space.from_unit(np.full((1, space.dim), 0.5))[0]
-    experiment = study.series[0].experiments[0]
-    inputs = study.query(experiment).inputs(middle)
+    experiment, middle, inputs = _middle(study)
     with tempfile.TemporaryDirectory() as scratch:
         try:
             with explained(simulator):

@@ -15,14 +15,14 @@ import pytest
 from scipy.optimize import curve_fit
 
 from tamis.errors import StudyError, TamisWarning
-from tamis.sim.dem.disks import checkpoint
+from tamis.sim.dem.disks import cells, checkpoint
 from tamis.sim.dem.disks.heap import Heap
 from tamis.sim.dem.disks.nut import BrazilNut, first_passages, fractions
-from tamis.sim.dem.disks.silo import LOOK, PLUG, Discharge, Silo
+from tamis.sim.dem.disks.silo import LOOK, PLUG, Discharge, Silo, exceedance
 from tamis.sim.dem.simulators import brazil_nut, heap, silo
 from tamis.simulation import find
 
-SMALL = {"grains": 80, "width": 0.016, "softening": 1e4, "settling": 0.2, "gamma": 2e5}
+SMALL = {"grains": 80, "width": 0.016, "softening": 1e4, "settling": 0.2, "gamma": 2e5, "blocked": "rest"}
 
 
 # --- the nut --------------------------------------------------------------------------------------------------------
@@ -59,6 +59,7 @@ def test_heights_that_are_not_reached_are_censored_not_failed():
     when = dict(zip(found["height"].round(2), found["t_exit"], strict=True))
     assert (when[0.03], when[0.07], when[0.11], when[0.2]) == pytest.approx((0.5, 1.5, 3 + 6 / 7, 5 - 1 / 81))
     assert when[0.21] == 10.0 and found["reached"].sum() == 18
+    assert found["highest"].tolist() == [0.02, 0.04, 0.1, 0.1, 0.12, *[0.201] * 6]
     many = np.random.default_rng(1).uniform(size=1000)
     shares = fractions(many)
     for p in (0.1, 0.5, 0.9):
@@ -85,15 +86,46 @@ def test_a_silo_discharges_clogs_and_goes_on():
 
 def test_a_silo_without_refill_runs_empty_and_says_so():
     with pytest.warns(
-        TamisWarning, match="run empty after 0 of 5 avalanches|run empty after 1 of 5 avalanches"
+        TamisWarning,
+        match="run empty, with [0-9]+ grains at rest beside the outlet, after [01] of 5 avalanches",
     ):
         answer = silo.run({**SMALL, "grains": 40, "outlet": 0.01, "avalanches": 5, "refill": "none"}, Path())
     assert answer["emptied"] == 1.0 and 20 <= len(answer["exits"]) <= 40
 
 
 def test_an_outlet_that_never_clogs_is_cut_off_and_counted():
-    answer = silo.run({**SMALL, "outlet": 0.012, "avalanches": 5, "duration": 0.1}, Path())
+    """Fewer avalanches than asked for are never silent."""
+    with pytest.warns(TamisWarning, match="duration = 0.1 s is over, with [0-9]+ grains out .* after 0 of 5"):
+        answer = silo.run({**SMALL, "outlet": 0.012, "avalanches": 5, "duration": 0.1}, Path())
     assert len(answer["sizes"]) == 0 and answer["unfinished"] == len(answer["exits"]) > 5
+    assert len(answer["size_p"]) == len(answer["p"]) == 0 and not answer["beyond"].any()
+
+
+@pytest.mark.parametrize("rule", ["rest", "second"])
+def test_a_grain_that_bounces_for_ever_does_not_keep_an_avalanche_open(rule):
+    """A second without a grain out ends it by either rule; before that only grains at rest do."""
+    run = Discharge(Silo(**{**SMALL, "blocked": rule}, outlet=0.005), None, 0.0)
+    run.disks._rows[:, cells.VY] = 0.1
+    for quiet in (0.5, 1.0 - LOOK, 1.0):
+        run.quiet = round(quiet / LOOK)
+        assert all(run._blocked() == (quiet == 1.0) for _ in range(20))
+    run.disks._rows[:, cells.VY] = 0.0
+    run.quiet = 1
+    looks = [run._blocked() for _ in range(round(0.02 / LOOK))]
+    assert looks == [False] * (len(looks) - 1) + [rule == "rest"]
+
+
+def test_exceedance_of_avalanche_sizes():
+    """Every size exceeds its share of the others, ties included, and the two curves say the same."""
+    found = exceedance([3, 1, 7, 3])
+    assert found["size_p"].tolist() == [7, 3, 3, 1] and found["p"].tolist() == [0.125, 0.375, 0.625, 0.875]
+    assert found["beyond"][[0, 1, 2, 3, 6, 7, 200]].tolist() == [1.0, 0.75, 0.75, 0.25, 0.25, 0.0, 0.0]
+    # a geometric law with q = 0.9: P(N > n) = q^n; 4000 of them know a probability of 1/2 to 0.008
+    many = exceedance(np.random.default_rng(1).geometric(0.1, 4000))
+    assert np.allclose(many["beyond"], 0.9 ** many["n"], atol=4 * 0.008)
+    assert np.interp(0.05, many["p"], many["size_p"]) == pytest.approx(
+        math.log(0.05) / math.log(0.9), abs=2.0
+    )
 
 
 @pytest.mark.parametrize(
@@ -131,7 +163,7 @@ def test_a_heap_rests_and_is_carried():
 
 RESTARTED = {
     "dem.brazil_nut": {"duration": 0.3, "softening": 1e3, "settling": 0.02},
-    "dem.silo": {**SMALL, "outlet": 0.005, "avalanches": 50, "duration": 0.6},
+    "dem.silo": {**SMALL, "outlet": 0.005, "avalanches": 0, "duration": 0.6},
     "dem.heap": {"grains": 60, "softening": 1e4, "settling": 0.02, "duration": 0.3},
 }
 

@@ -222,7 +222,8 @@ def test_a_specimen_that_fails_ends_the_test_and_keeps_what_came_before() -> Non
 @pytest.mark.slow
 def test_the_virtual_test_of_the_deliverable_with_rotations_held_at_temperatures() -> None:
     """Rotations coupled, held and relaxed below 600 C: the whole frame within 1e-4 of the largest displacement."""
-    case = Hybrid(fibres="7", record=0.75)
+    # steel that yields remembers the lag of the ramp, which goes with dt: at 10 ms 1.01e-4 remain of the roof at 500 C
+    case = Hybrid(fibres="7", record=0.75, dt=0.005)
     marks = [100.0, 300.0, 500.0, 590.0]
     times, hot = [0.0], [20.0]
     for mark in marks:
@@ -232,7 +233,7 @@ def test_the_virtual_test_of_the_deliverable_with_rotations_held_at_temperatures
         hot.append(mark)
     done, seen = case.test(np.array(times), np.array(hot))
     path, looked = case.monolithic(np.array(times), np.array(hot))
-    finer = np.unique(np.concatenate([np.arange(0.0, times[-1], 5.0), times]))
+    finer = np.unique(np.concatenate([np.arange(0.0, times[-1], 0.5), times]))  # yielding wants short steps
     exact = follow(path, finer)
     for mark in times[2::2]:
         i = int(np.searchsorted(done.times, mark + 1e-6)) - 1  # the last kept while it was held

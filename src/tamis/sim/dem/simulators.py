@@ -72,11 +72,14 @@ _STEP = Port("dt", unit="s", doc="time step taken")
 
 @simulator(
     name="tamis:dem.brazil_nut",
-    version="1",
+    version="2",
     inputs=BrazilNut,
     outputs={
         "t": Port("t", unit="s", doc="instants recorded, from the start of the shaking"),
         "z": Port("z", unit="m", doc="height of the nut's centre at t, above where the floor began"),
+        "highest": Port(
+            "highest", unit="m", doc="greatest height up to t: below a limit as long as that is not reached"
+        ),
         "p": Port("p", doc="fractions of time"),
         "z_p": Port("z_p", unit="m", doc="height that the nut is above for the fraction p of the time"),
         "height": Port("height", unit="m", doc="heights to be reached"),
@@ -101,7 +104,7 @@ def brazil_nut(case: BrazilNut, workdir: Path) -> dict[str, Array]:
 
 @simulator(
     name="tamis:dem.silo",
-    version="1",
+    version="2",
     inputs=Silo,
     outputs={
         "sizes": Port(
@@ -116,11 +119,18 @@ def brazil_nut(case: BrazilNut, workdir: Path) -> dict[str, Array]:
         "unfinished": Port(
             "unfinished", doc="grains out in the avalanche that the end of the run has cut off"
         ),
+        "p": Port("p", doc="shares of the avalanches, (k - 1/2)/N for the k-th largest of N"),
+        "size_p": Port("size_p", doc="grains in an avalanche that a share p of them exceeds"),
+        "n": Port("n", doc="numbers of grains"),
+        "beyond": Port("beyond", doc="share of the avalanches with more than n grains"),
         "flow": Port(
             "flow", unit="1/s", doc="grains out in a second of flow, pauses between avalanches left out"
         ),
         "arch": Port("arch", unit="m", doc="places of the grains of the last arch, seen from below"),
-        "emptied": Port("emptied", doc="1 if the silo has run empty before all avalanches were done"),
+        "emptied": Port(
+            "emptied",
+            doc="1 if the silo has run empty, or nothing more came out, before all avalanches were done",
+        ),
         "floor": Port("floor", unit="N", doc="load on the floor at the end, downwards"),
         "deepest": _DEEPEST,
         "dt": _STEP,

@@ -22,6 +22,7 @@ TOLERANCE = 1e-9  # residual, of the greatest force of an element
 _MOST = 25  # iterations of a step
 _FEW = 6  # iterations after which the next step may be larger
 _SHORTEST = 1e-4  # of the longest step: where Newton's method gives up and arc length begins
+_NEAR = 2e-3  # of the structure's size: by so much a step may differ from the last one anyway
 _TURNED = 1e-3  # of the longest step: the parameter has fallen by so much, so the limit is behind
 
 
@@ -63,6 +64,7 @@ class Path:
         self.trial = np.zeros(shape)
         self.state = State(np.zeros(n), 0.0, np.zeros(shape), np.zeros(shape), np.zeros(n))
         self.iterations = 0
+        self._size = float(np.ptp(np.array(structure.places), axis=0).max())
         turns = np.array([direction == 2 for _, direction in structure.owners])[np.argsort(structure.order)]
         self._weight = np.where(turns[:free], self.frame.length.mean() ** 2, 1.0)
 
@@ -122,11 +124,12 @@ class Path:
             left = s - state.s
             step = math.copysign(min(abs(step), abs(left)), left)
             aim = s if abs(left - step) < 1e-9 * abs(whole) else state.s + step
-            u = state.u.copy()
-            if state.step_s * step > 0.0:  # the last step goes on
-                u += state.step_u * ((aim - state.s) / state.step_s)
+            goes_on = state.step_s * step > 0.0
+            expected = state.step_u * ((aim - state.s) / state.step_s) if goes_on else 0.0 * state.u
+            u = state.u + expected
             status, took, _, _, negative, row = self._solve(u, aim, self._nothing, 0.0, 0.0)
-            if status == CONVERGED and (negative > 0) == (state.negative > 0):
+            leapt = goes_on and self._leapt(u - state.u, expected)
+            if status == CONVERGED and not leapt and (negative > 0) == (state.negative > 0):
                 self.accept(u, aim, negative)
                 step *= 1.5 if took <= _FEW else 1.0
                 continue
@@ -136,6 +139,14 @@ class Path:
             if abs(step) < least:
                 return False
         return True
+
+    def _leapt(self, step: Array, expected: Array) -> bool:
+        """Say whether a step went elsewhere than the last one led: onto another branch, past a limit point."""
+        free = len(self.frame.spring)
+        off, usual = (
+            math.sqrt(float(x[:free] @ (self._weight * x[:free]))) for x in (step - expected, expected)
+        )
+        return off > 2.0 * usual + _NEAR * self._size
 
     def settle(self) -> None:
         """Take the loads up at the present parameter, in parts where they are large."""

@@ -29,7 +29,7 @@ from tamis.study.definition import Origin, Study
 from tamis.study.origins import FEWEST
 from tamis.study.stages.table import applies, posterior_content
 from tamis.study.weighing import same_measurements
-from tamis.types import Array
+from tamis.types import Array, Generator
 
 
 def run(context: Context) -> None:
@@ -48,7 +48,7 @@ def run(context: Context) -> None:
         p = _density(posterior) if table.reweight == "posterior" else None
         n = len(posterior.flat)
         replaced = p is not None or counts[k] > n
-        rows = rng.choice(n, size=counts[k], replace=replaced, p=p)
+        rows = _rows(rng, n, int(counts[k]), p)
         whole = min(float(np.min(effective(posterior))), float(n))
         if p is not None:
             whole /= n * float(p @ p)
@@ -74,6 +74,16 @@ def run(context: Context) -> None:
             )
         )
     save_records(study.folder / "sources.npz", records)
+
+
+def _rows(rng: Generator, n: int, count: int, p: Array | None) -> NDArray[np.intp]:
+    """Choose draws, without replacement where there are enough; more draws begin with those of fewer.
+
+    Their runs are then in the store already.
+    """
+    if p is None and count <= n:
+        return rng.permutation(n)[:count]
+    return rng.choice(n, size=count, p=p)
 
 
 def _weights(study: Study, posteriors: Sequence[Posterior]) -> Array:

@@ -163,6 +163,10 @@ class BrazilNut(cases.Grains):
         answer = {"t": t, "z": z, "deepest": disks.deepest, "escaped": escaped, "dt": disks.h}
         return answer | fractions(z) | first_passages(t, z), film
 
+    def estimate(self) -> float:
+        """Return the seconds of a core that a run will take, about."""
+        return cases.foreseen(self.scene(), self.settling + self.duration)
+
     def replay(self, fps: float) -> Replay:
         """Shake the box once more and return it to look at."""
         return self.play(fps=fps)[1].replay()
@@ -174,7 +178,10 @@ def fractions(z: Array) -> dict[str, Array]:
 
 
 def first_passages(t: Array, z: Array) -> dict[str, Array]:
-    """Return when the nut first reaches each height; the whole time, and ``reached`` 0, where it does not."""
+    """Return the greatest height so far, and when the nut first reaches each height.
+
+    That is the whole time, and ``reached`` 0, for one that it does not reach.
+    """
     highest = np.maximum.accumulate(z)
     times, reached = np.full(len(HEIGHTS), t[-1]), np.zeros(len(HEIGHTS))
     for i, height in enumerate(HEIGHTS):
@@ -182,4 +189,4 @@ def first_passages(t: Array, z: Array) -> dict[str, Array]:
         if k < len(z):
             share = (height - z[k - 1]) / (z[k] - z[k - 1]) if k else 1.0
             times[i], reached[i] = t[max(k - 1, 0)] + share * (t[k] - t[k - 1] if k else 0.0), 1.0
-    return {"height": HEIGHTS, "t_exit": times, "reached": reached}
+    return {"highest": highest, "height": HEIGHTS, "t_exit": times, "reached": reached}

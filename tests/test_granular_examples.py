@@ -1,0 +1,103 @@
+"""Small versions of the Brazil nut and the silo: posteriors of steel carried through many grains."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tamis
+from tamis import Study
+from tests.test_examples import EXAMPLES, copied
+
+
+@pytest.fixture(scope="module")
+def steel(tmp_path_factory):
+    """The calibration with few samples: what is tested here does not depend on how good it is."""
+    folder = copied("10_steel_contact", tmp_path_factory.mktemp("granular"))
+    text = (folder / "common.toml").read_text()
+    assert "n = 8192" in text and "n = 64" in text
+    (folder / "common.toml").write_text(text.replace("n = 8192", "n = 100").replace("n = 64", "n = 4"))
+    return folder
+
+
+def shrunk(name: str, steel: Path, *edits: tuple[str, str]) -> Path:
+    """Copy an example beside the calibration, made smaller in every file of it."""
+    folder = copied(name, steel.parent)
+    for file in folder.glob("*.toml"):
+        text = file.read_text()
+        for old, new in edits:
+            text = text.replace(old, new)
+        file.write_text(text)
+    return folder
+
+
+def panels(folder: Path, study: str) -> dict[tuple[str, str], tamis.results.records.Panel]:
+    return {(p.series, p.label): p for p in tamis.load_results(folder / "results" / study).panels}
+
+
+@pytest.mark.example
+@pytest.mark.filterwarnings("ignore::tamis.errors.TamisWarning")  # 100 samples, a modulus far too low
+def test_a_small_brazil_nut(steel):
+    """A second of shaking, at a ten-thousandth of the modulus: 4 draws of two seeds each."""
+    smaller = (("draws = 40", "draws = 4"), ("30.0", "1.0"), ("100.0", "1e4"), ("n = 121", "n = 11"))
+    folder = shrunk("11_brazil_nut", steel, *smaller)
+    Study.load(folder / "m3.toml").run("prediction", executor=0)
+    found = panels(folder, "m3")
+    from_below = {label: p for (series, label), p in found.items() if series == "from 0.02 m"}
+    z_p, t_exit, reached, highest = (
+        from_below[label]
+        for label in (
+            "height z_p",
+            "exit time",
+            "share that exits",
+            "highest, 0.20 m",
+        )
+    )
+    assert (np.diff(z_p.mean) < 0).all()  # the longer above, the lower
+    assert (np.diff(t_exit.mean) >= 0).all() and (np.diff(reached.mean) <= 0).all()
+    # the first flight meets nobody: its time to 0.11 m is that of a free body, whatever law and seed (theory: 0.086 s)
+    assert t_exit.cov[t_exit.x <= 0.1101].max() < 0.05  # overlaps of a tenth let the bed throw unevenly
+    # a height that nobody reached is censored: the whole second, no scatter, no failed run
+    never = reached.mean == 0.0
+    assert never.any() and np.allclose(t_exit.mean[never], 1.0) and t_exit.failed == 0
+    # P(t_exit > t): by the end it is the share that did not get there
+    at = np.argmin(np.abs(reached.x - 0.2))
+    assert highest.exceedance[0, -1] == pytest.approx(
+        reached.mean[at], abs=0.126
+    )  # one run of eight, on the limit
+    assert z_p.split.shape == (3, 49) and z_p.best.shape == (1, 49) and z_p.replicates == 2
+
+
+@pytest.mark.example
+@pytest.mark.filterwarnings("ignore::tamis.errors.TamisWarning")
+def test_a_small_silo(steel):
+    """60 grains, three avalanches, 4 draws of two seeds each."""
+    smaller = (
+        ("draws = 20", "draws = 4"),
+        ("grains = 300, width = 0.032", "grains = 60, width = 0.016, settling = 0.1"),
+        ("outlet = 0.0042, avalanches = 40", "outlet = 0.0034, avalanches = 3"),
+        ("softening = 1000.0", "softening = 1e4"),
+        ("start = 0.0125, stop = 0.9875, n = 40", "start = 0.2, stop = 0.8, n = 4"),
+    )
+    folder = shrunk("12_silo", steel, *smaller)
+    Study.load(folder / "m3.toml").run("prediction", executor=0)
+    found = panels(folder, "m3")
+    size, beyond = (found["silo", label] for label in ("avalanche size_p", "share beyond n"))
+    flow = found["silo", "flow"]
+    assert (np.diff(size.mean) < 0).all() and (np.diff(beyond.mean) <= 0).all() and beyond.mean[0] == 1.0
+    assert 10.0 < flow.mean[0] < 2000.0 and flow.failed == 0 and flow.replicates == 2
+    # the three laws by evidence are the same study with other sources
+    assert [o.name for o in Study.load(EXAMPLES / "12_silo/study.toml").origins] == ["m1", "m2", "m3"]
+
+
+@pytest.mark.example
+@pytest.mark.parametrize("file", ["11_brazil_nut/full.toml", "12_silo/full.toml"])
+def test_full_sizes_are_priced_without_being_run(file, monkeypatch, capsys):
+    from tamis.cli import plan
+
+    monkeypatch.setattr(plan, "_TOO_LONG", 10.0)  # the nut takes 50 s on an idle machine
+    assert plan.print_plan(EXAMPLES / file) == 0
+    said = capsys.readouterr().out
+    assert "one run would take about" in said and "prediction of" in said
