@@ -91,6 +91,10 @@ def test_it_takes_its_turn_and_newton_supplies_the_digits():
     assert residuals(problem, r)[0].max() <= 1e-8
 
 
+def test_its_attempt_is_one_that_the_active_set_does_not_take():
+    assert PATH_ATTEMPT % 2 == 1  # even attempts end with the active set, before its turn would come
+
+
 def test_what_was_better_before_stays():
     problem = shaken(wall(3, 4))
     start = solved(problem, 1e-10)

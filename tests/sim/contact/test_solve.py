@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from tamis.sim.contact.solve import CAPPED, CONVERGED, NOT_FINITE, workspace
+from tamis.sim.contact.solve import (
+    CAPPED,
+    CONVERGED,
+    FEW_BODIES,
+    MANY_BODIES,
+    NOT_FINITE,
+    STRATEGY,
+    workspace,
+)
 from tamis.sim.contact.tuning import MAX_BODIES
 from tests.sim.contact.bodies import G0, boxes, corners, dense, residuals, solved, stack, wall
 
@@ -147,6 +155,29 @@ def test_prescribed_motion_in_the_bias_drags_the_block():
     assert velocity[0] == pytest.approx(0.5 * G0 * H, rel=1e-9)
 
 
+def chain(masses):
+    """Boxes on each other and on the ground, one contact a pair, at the middle of the face."""
+    middle = np.array([[0.0, 0.0, 0.25]])
+    joints = [(k - 1, k, middle, -middle, (0, 0, 1)) for k in range(len(masses))]
+    return boxes([(1.0, 0.8, 0.5)] * len(masses), masses, joints, 0.6)
+
+
+@pytest.mark.parametrize("masses", [2.0 ** np.arange(10), np.array([*[1.0] * 7, 1000.0])])
+def test_a_chain_with_one_contact_a_pair_is_solved_as_few_bodies(masses):
+    """4 m - 3 products of blocks to m contacts: many for each contact, but a microsecond in all."""
+    found = solved(chain(masses), 1e-8)
+    assert found.status == CONVERGED and found.report[STRATEGY] == FEW_BODIES
+    above = np.cumsum(masses[::-1])[::-1] * G0 * H
+    # the residual is a velocity of tol * h g, times a load of thirty; ten boxes add up
+    np.testing.assert_allclose(found.r[:, 0], above, rtol=1e-5)
+
+
+@pytest.mark.parametrize("size", [(9, 40), (10, 39)])
+def test_a_workspace_that_is_too_small_is_refused(size):
+    with pytest.raises(ValueError, match=r"the problem has 10 and 40; make one with workspace\(10, 40\)"):
+        solved(stack(np.ones(10)), work=workspace(*size))
+
+
 def test_many_bodies_are_left_to_the_sweeps():
     """A loose pile of small stacks, above the size for which the coupling is factorised."""
     one = stack(np.full(3, 5.0))
@@ -159,6 +190,7 @@ def test_many_bodies_are_left_to_the_sweeps():
     )
     found = solved(problem, 1e-6)
     assert found.status == CONVERGED and residuals_of_one(found, one) <= 1e-6
+    assert found.report[STRATEGY] == MANY_BODIES
 
 
 def residuals_of_one(found, one):

@@ -9,8 +9,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tamis.errors import StudyError, TamisWarning
+from tamis.errors import SimulationError, StudyError, TamisWarning
 from tamis.sim.common.shapes import Box, Capsule, Convex, Cylinder, HalfSpace, Ring, Sphere
+from tamis.sim.nscd import drive
 from tamis.sim.nscd.drive import Rest, run
 from tamis.sim.nscd.scene import Body, Law, Motion, Part, Scene, about
 from tamis.sim.nscd.scenes import basic, rockfall
@@ -83,6 +84,12 @@ def test_no_room_to_separate():
             0.1,
             overlap="separate",
         )
+
+
+def test_a_separation_that_is_not_finite_is_said_at_once(monkeypatch):
+    monkeypatch.setattr(drive.solve, "solve", lambda *_: drive.solve.NOT_FINITE)
+    with pytest.raises(SimulationError, match="cannot be moved apart: the displacement is not finite"):
+        run(two(0.15), 0.1, overlap="separate")
 
 
 def test_touching_groups_without_a_law_are_told_once():

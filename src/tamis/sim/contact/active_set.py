@@ -233,7 +233,11 @@ def active_set_newton(
         if not newton_step(contacts, w, r, weight, decide, stiff, count, lu, trial.step, scratch):
             break
         reached, largest, length = line_search(contacts, w, r, weight, size, trial, scratch)
-        if ended and not reached < least:
+        if ended:  # the settled impulses stay unless those of one more step are settled too
+            if reached < least:
+                copy(scratch.tried[:n], r)
+                if settle(contacts, scratch.tried[:n], weight, trial, trial.w)[0] <= goal:
+                    copy(r, scratch.best)
             break
         if not reached <= REJECT * size and stiff > 1.0:
             stiff *= SOFTER
@@ -248,8 +252,6 @@ def active_set_newton(
         if size < least:
             least = size
             copy(r, scratch.best)
-        if ended:
-            break
         if largest <= 2.0 * DECIDE * goal:  # near enough to look at the residual proper
             copy(r, scratch.tried)
             ended = settle(contacts, scratch.tried[:n], weight, trial, trial.w)[0] <= goal

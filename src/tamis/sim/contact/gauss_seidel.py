@@ -2,7 +2,7 @@
 
 Why no Delassus matrix
 ----------------------
-The step's problem is ``u = W r + q`` with ``W = G G^T`` and Coulomb's law at each contact (see
+The step's problem is ``u = W r + q`` with the Delassus operator ``W = G G^T`` and Coulomb's law at each contact (see
 ``cone.py``). Row i of W couples a contact with all contacts of its two bodies, twenty 3x3 blocks
 in a wall; the same row through the velocities of the two bodies is one 3x12 block and its transpose. Nothing
 is assembled, and a visit reads 36 numbers that lie side by side. The method itself is that of Jourdan, Alart &
@@ -21,8 +21,8 @@ colliding packs of 1900 to 3500 contacts, residual 1e-4: 580 to more than 1500 w
 over-relaxation by 1.5 does not end on two of them. The share is kept below 0.9 and a growth of a tenth is let
 pass: dropping it at the first growth, and letting it come close to 1, takes half as many sweeps again.
 
-Waiting
--------
+Waiting (sleeping contacts)
+---------------------------
 Most contacts settle long before the last one does. One whose visit changes next to nothing is left out of the next
 sweep, then of two, up to eight, until a visit finds something to do: a fifth to a half of the visits. The same
 counters hold a whole sweep to the *surroundings* of the contacts that are not settled, two bodies deep. Errors in a

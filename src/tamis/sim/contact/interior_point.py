@@ -1,4 +1,4 @@
-"""The path through the interior of the cones, in the velocities of the bodies.
+"""The interior-point method: a path through the interior of the cones, in the velocities of the bodies.
 
 Where Newton's method (``newton.py``) wanders between sets of open, sticking and slipping contacts, a path through
 the interior of the cones keeps all of them alive until the end. Where that path comes from, and why the derivative

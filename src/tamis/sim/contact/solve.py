@@ -4,22 +4,23 @@ Which method runs when
 ----------------------
 `solve_contacts` begins with *Gauss-Seidel* sweeps (``gauss_seidel.py``): 0.06 us a contact, never failing outright, and
 a warm start mostly leaves them little to do. At least one is made even if the warm start is good enough already. If
-that one changes next to nothing, bodies are at rest, and one iteration of *Newton's method* (``newton.py``) follows: so
-they settle to round-off over the steps and do not creep, however slowly sweeps would get them there.
+that one changes next to nothing, bodies are at rest, and if they are few one centre of *Newton's method*
+(``newton.py``), up to twelve factorisations, follows: so they settle to round-off over the steps and do not creep,
+however slowly sweeps would get them there.
 
 Where thirty sweeps are not enough, an error spans many bodies: a wall that leans, a heavy block on light ones. It goes
 down by a few per cent a sweep, and where the impulses are not unique a sweep hardly moves them. What follows depends
 on the price of factorising the coupling of the bodies, the products of blocks that the elimination takes. A wall has
-one or two a contact, two hundred grains ten.
+one or two a contact, two hundred grains ten; up to `CHEAP` of them are few however few the contacts.
 
 *Few bodies* (walls, arches, stacks, bars through rings; `solve_few`): the `direct` methods, all bodies together.
 *Newton's method with an active set* (``active_set.py``) ends most problems in one attempt; where it has not ended then
 it mostly goes round in circles, which some sweeps end. *Newton's method with a proximal centre* (``newton.py``) is
-slower and steadier: what it has gained it does not lose. It takes every other attempt. Of a hundred steps of an
-articulated wall all are solved so, in 36 iterations in the mean; with the active set alone seven are not in fifteen
+slower and steadier: its centre moves only to impulses that balance. It takes every other attempt. Of a hundred steps of
+an articulated wall all are solved so, in 36 iterations in the mean; with the active set alone seven are not in fifteen
 attempts, with the proximal centre alone it takes 91. The *interior-point method* (``interior_point.py``) begins from
-nothing and does not see what stops the others; it ends some digits early and is used once, for from the same problem
-it would end in the same place.
+nothing and does not see what stops the others; it ends some digits early and is used once, for from the same problem it
+would end in the same place.
 
 *Many bodies* (heaps of grains; `solve_many`): sweeps. Once few contacts are left unsettled, they keep to their
 surroundings; where that does not settle them, the direct methods solve them in *patches* (``patches.py``). Both push
@@ -65,6 +66,7 @@ from tamis.sim.contact.problem import Contacts, copy, impose, residual, scale_of
 from tamis.sim.contact.tuning import (
     BETWEEN,
     BOUT,
+    CHEAP,
     FEW,
     FIRST_SWEEPS,
     LONG,
@@ -180,6 +182,12 @@ def address(work: Workspace) -> Address:
 
 def solve(contacts: Contacts, w: Array, r: Array, tol: float, work: Workspace) -> int:
     """Solve one problem as `solve_contacts` does, and compile what it needs."""
+    have, need = (work.row.size, work.row_a.size), (len(w), len(contacts.mu))
+    if have[0] < need[0] or have[1] < need[1]:
+        raise ValueError(
+            f"the workspace is for {have[0]} bodies and {have[1]} contacts, the problem has {need[0]} and {need[1]}; "
+            f"make one with workspace({need[0]}, {need[1]})"
+        )
     start = w.copy(), r.copy()
     while True:
         status = int(solve_contacts(contacts, w, r, tol, work))
@@ -193,8 +201,9 @@ def solve(contacts: Contacts, w: Array, r: Array, tol: float, work: Workspace) -
 def solve_contacts(contacts: Contacts, w: Array, r: Array, tol: float, work: Workspace) -> int:
     """Solve the contacts of a step; return the status, and in ``work`` what was reached and what was done for it.
 
-    ``w`` holds the free velocities and receives the final ones; ``r`` holds the warm start and receives the
-    impulses. Bodies without a contact are left out: they must not decide how the others are solved.
+    The Delassus operator ``W = G G^T`` acts through the velocities of the bodies and is not formed. ``w`` holds the
+    free velocities and receives the final ones; ``r`` holds the warm start and receives the impulses. Bodies without a
+    contact are left out: they must not decide how the others are solved.
     """
     row_a, row_b = contacts.row_a, contacts.row_b
     for k in range(work.report.size):
@@ -243,7 +252,8 @@ def solve_touching(contacts: Contacts, w: Array, r: Array, tol: float, work: Wor
     error, scale = judge(contacts, w, r, speed, work)
     rests = report[SWEEPS] == 1 and ROUND_OFF * scale < error <= tol * scale
     if error > tol * scale or rests:
-        count, _ = analyse(w.shape[0], contacts.row_a, contacts.row_b, work.lu, MAX_PRODUCTS * n)
+        most = max(MAX_PRODUCTS * n, CHEAP)
+        count, _ = analyse(w.shape[0], contacts.row_a, contacts.row_b, work.lu, most)
         few = count > 0 and n <= MAX_CONTACTS
         if few and work.methods.ready[0] == 0:
             return NEEDS_DIRECT
@@ -262,7 +272,7 @@ def solve_touching(contacts: Contacts, w: Array, r: Array, tol: float, work: Wor
             needed = solve_many(contacts, w, r, tol, speed, work)
             if needed > 0:
                 return needed
-    if reached[LEAST] < math.inf and not reached[ERROR] <= reached[LEAST] * reached[SCALE]:
+    if not reached[ERROR] <= reached[LEAST] * reached[SCALE]:
         restore_best(contacts, w, r, work)
         judge(contacts, w, r, speed, work)
     reached[ERROR] /= reached[SCALE]
@@ -366,8 +376,8 @@ def direct(
 ) -> float:
     """Improve w and r by the direct methods; return the residual, -1 if the interior-point method is to be compiled.
 
-    Residual and ``goal`` are velocities. ``start`` says what is asked for: one method after the other (`OUTRIGHT`), an
-    iteration of bodies at rest (`SETTLE`), or the method whose turn it is in the attempt ``start - ATTEMPT``.
+    Residual and ``goal`` are velocities. ``start`` says what is asked for: one method after the other (`OUTRIGHT`), one
+    centre of bodies at rest (`SETTLE`), or the method whose turn it is in the attempt ``start - ATTEMPT``.
     """
     n, attempt = contacts.mu.size, start - ATTEMPT
     trial = trial_arrays(free, n)
@@ -459,10 +469,11 @@ def judge(contacts: Contacts, w: Array, r: Array, speed: float, work: Workspace)
 
 @inner
 def restore_best(contacts: Contacts, w: Array, r: Array, work: Workspace) -> None:
-    """Return to the best impulses met."""
-    copy(work.best, r)
-    impose(contacts, r, work.free, w)
-    restart_momentum(w, r, work.last)
+    """Return to the best impulses met, if any had a finite residual: before, `best` is that of another problem."""
+    if work.reached[LEAST] < math.inf:
+        copy(work.best, r)
+        impose(contacts, r, work.free, w)
+        restart_momentum(w, r, work.last)
 
 
 @inner

@@ -13,17 +13,18 @@ from __future__ import annotations
 FIRST_SWEEPS = 30  # at 0.06 us a contact cheap beside one factorisation; 10 and 60 have been in use
 ROUND_OFF = 1e-13  # a residual that is as good as zero
 MAX_BODIES, MAX_CONTACTS = 400, 6000  # above, the direct methods need too much room
-MAX_PRODUCTS = 3  # of 6x6 blocks a contact: the wall and arches have one or two, piles ten
-MAX_ITERATIONS = 4000  # of all methods together; no step of 13 000 of heaps came near
+MAX_PRODUCTS = 3  # of 6x6 blocks a contact: the wall and arches have one or two, piles ten;
+CHEAP = 2000  # so many (34 us) are few for any contacts: a chain of m bodies, one a pair, has 4 m - 3
+MAX_ITERATIONS = 4000  # of all methods, a bout of patches as one; no step of 13 000 of heaps came near
 
 # Few bodies: direct methods, and another start where they do not end
 BOUT = 20  # iterations of Newton's method with an active set; 12 and 30 take as long on the articulated wall
 STEADY = 40  # iterations of the one with a proximal centre, which takes every other attempt
-PATH_ATTEMPT = 7  # attempt in whose place the interior-point method is used
+PATH_ATTEMPT = 7  # the interior-point method's attempt; odd, for even ones end with the active set
 PATH_STEPS = 40  # of the interior-point method, which takes 14 to 17 on piles
 POLISH = 30  # iterations of Newton's method from where the path ends,
 POLISH_STIFFNESS = 1e3  # begun stiff: who carries is decided
-REST_STIFFNESS = 1e4  # of the one iteration of bodies at rest
+REST_STIFFNESS = 1e4  # of the one centre of bodies at rest
 BETWEEN = 40  # sweeps between two attempts; they end what Newton's method leaves, and the other way round
 STUCK = 5  # attempts in a row after which something else is tried,
 LONG = 150  # so many sweeps

@@ -77,7 +77,7 @@ class Impulses(NamedTuple):
 
 
 class Books(NamedTuple):
-    """Sums since the start."""
+    """The energy ledger: sums since the start."""
 
     work: Floats  # (l, 3) of each law: impact, friction, gain
     driver: Floats  # (2,) of prescribed motions, of constant torques

@@ -26,6 +26,7 @@ OVERLAP = 1e-6  # of the same: deeper than that at the start is a mistake, not r
 _CHUNK = 256
 _ROUNDS = 100
 _LOOKS = 200
+_activate = kernel(kernels.activate)
 
 
 @dataclass(frozen=True)
@@ -224,13 +225,16 @@ def _separate(model: Model, state: State, room: Scratch, n: int) -> None:
     motion.x[:], motion.q[:] = state.x, state.q
     motion.before[:], motion.free[:], motion.w[:] = 0.0, 0.0, 0.0
     owner, group = model.stops.owner, model.stops.group
-    count = kernel(kernels.activate)(
-        model.bodies, model.laws, owner, group, motion, room.found, n, 0.0, math.inf, active
-    )
+    count = _activate(model.bodies, model.laws, owner, group, motion, room.found, n, 0.0, math.inf, active)
     active.bias[:count] = 0.0
     active.bias[:count, 0] = room.found.gap[active.row[:count]]
     active.mu[:count], active.r[:count] = 0.0, 0.0
-    solve.solve(kernels.problem_of(active, count), motion.w, active.r[:count], 1e-6, room.solver)
+    contacts = kernels.problem_of(active, count)
+    if solve.solve(contacts, motion.w, active.r[:count], 1e-6, room.solver) == solve.NOT_FINITE:
+        raise SimulationError(
+            "bodies that overlap at the start cannot be moved apart: the displacement is not finite; look for "
+            "positions, sizes or masses out of proportion, or move them apart by hand"
+        )
     for i in np.flatnonzero(model.bodies.number >= 0):
         shift = model.bodies.inverse[i] * motion.w[model.bodies.number[i]]
         state.x[i] += shift[:3]

@@ -19,12 +19,13 @@ its impulse ``r`` over the step::
 the step before said ``G(q) v = 0``, so a lasting contact that turns moves by the trapezoidal rule, and only the rule
 for the energy, below, moves its gap (with the geometry of the start or the middle it would creep by ``h |spin|^2/2``
 times its arm a second). At rest it moves by nothing at all but what the solver leaves, and the solver, which goes on
-from the last step's impulses and always improves them, leaves round-off.
+from the last step's impulses (warm start) and always improves them, leaves round-off where bodies are few enough for
+Newton's method, and something below its tolerance elsewhere.
 
-*Books that close.* With ``theta = 1/2`` constant forces do exactly the work that the potential loses, the midpoint
-rule and the Cayley map conserve the spin of a free body, and all that is left is the work of the impulses,
-``r . (u + u+)/2`` (Acary 2016, 10.1002/zamm.201400231). It is booked contact by contact, in its normal part (impact)
-and its tangential part (friction).
+*Books that close* (the energy ledger). With ``theta = 1/2`` constant forces do exactly the work that the potential
+loses, the midpoint rule and the Cayley map conserve the spin of a free body, and all that is left is the work of the
+impulses, ``r . (u + u+)/2`` (Acary 2016, 10.1002/zamm.201400231). It is booked contact by contact, in its normal part
+(impact) and its tangential part (friction).
 
 *Energy that does not grow.* That work can be positive: a block that is just turning back on a slope meets, in one
 and the same step, the velocity of before and the friction of after. In such a step the impulses belong to its later
@@ -227,7 +228,7 @@ def problem_of(active: Active, count: int) -> Contacts:
 
 @inner
 def recall(old: Impulses, found: Manifolds, active: Active, count: int, contactors: int) -> None:
-    """Give every active contact the impulse that the same contact had in the last step."""
+    """Warm start: give every active contact the impulse that the same contact had in the last step."""
     first = 0
     for i in range(count):
         k = active.row[i]

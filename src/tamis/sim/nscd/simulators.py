@@ -139,7 +139,7 @@ def rocking(case: masonry.Rocking) -> dict[str, Array]:
 
 @simulator(
     name="tamis:nscd.arch",
-    version="2",
+    version="3",
     inputs=masonry.Arch,
     outputs={
         "t": _TIMES,
@@ -172,7 +172,7 @@ def arch(case: masonry.Arch) -> dict[str, Array]:
 
 @simulator(
     name="tamis:nscd.wall",
-    version="2",
+    version="3",
     inputs=rockfall.Wall,
     outputs={
         "t": _TIMES,
@@ -208,7 +208,7 @@ def wall(case: rockfall.Wall) -> dict[str, Array]:
 
 @simulator(
     name="tamis:nscd.rockfall_wall",
-    version="1",
+    version="2",
     inputs=rockfall.ArticulatedWall,
     outputs={**struck.PORTS, **_BOOKS},
     references=(*_REFERENCES, "Gupta et al. 2023, doi:10.1016/j.engstruct.2023.116936"),
