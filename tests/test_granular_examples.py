@@ -86,7 +86,7 @@ def test_a_small_silo(steel):
     found = panels(folder, "m3")
     size, beyond = (found["silo", label] for label in ("avalanche size_p", "share beyond n"))
     flow = found["silo", "flow"]
-    assert (np.diff(size.mean) < 0).all() and (np.diff(beyond.mean) <= 0).all() and beyond.mean[0] == 1.0
+    assert (np.diff(size.mean) <= 0).all() and (np.diff(beyond.mean) <= 0).all() and beyond.mean[0] == 1.0
     assert 10.0 < flow.mean[0] < 2000.0 and flow.failed == 0 and flow.replicates == 2
     # the three laws by evidence are the same study with other sources
     assert [o.name for o in Study.load(EXAMPLES / "12_silo/study.toml").origins] == ["m1", "m2", "m3"]

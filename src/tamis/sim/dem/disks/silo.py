@@ -5,10 +5,11 @@ is then moved to the top, and the next avalanche begins. Grains that are out com
 stays as full as it was.
 
 When is it blocked? When no grain came out for one second, as the paper has it. That is nearly all of the cost: an
-avalanche takes some tenths of a second. Grains that fall gain 0.02 m/s in two milliseconds, so that an arch is known
-much sooner by all grains near the outlet having been at rest for a while (``blocked = "rest"``): one such arch in
-twenty opens again within the second. A grain in a corner that bounces for ever, as one does where damping fades with
-the overlap, would keep that rule waiting: a second without a grain out ends an avalanche by either rule.
+avalanche takes some tenths of a second. With ``blocked = "rest"`` it is over as soon as all grains of the silo have
+been at rest for a while. It takes all of them, and a rest far below the speed of falling: of arches that were called
+blocked when the grains near the outlet were slow, one in twenty opened within the second, struck by a grain that was
+still on its way from above, or because one rolled slowly along the floor, which nothing brakes. And a grain in a corner
+may bounce for ever where damping fades with the overlap: a second without a grain out ends an avalanche by either rule.
 """
 
 from __future__ import annotations
@@ -35,9 +36,8 @@ PLUG = 2  # number of the wall that closes the outlet
 LOOK = 2e-3  # s between two looks at the outlet
 DRAG = 20.0  # 1/s, while grains settle
 QUIET = 1.0  # s without a grain out: blocked, as the paper has it
-REST, SLOW = 0.02, 0.02  # s at rest, slower than so much of sqrt(g d): blocked, as seen at the arch
+REST, SLOW = 0.02, 0.002  # s in which all grains are slower than so much of sqrt(g d): blocked, as they rest
 FLOWING = 0.1  # s that an avalanche of ten grains or so takes
-NEAR = 2.0  # outlets from its centre within which grains must rest
 _FILLED = 0.625  # of the width that the columns of the lattice take, 40 of 64 diameters in the paper
 _BREAKS = 20  # grains taken from arches in a row without one coming out: it is not an arch that blocks
 COUNTS = np.arange(201.0)  # grains, of which avalanches have more or not
@@ -77,8 +77,8 @@ class Silo(cases.Grains):
     blocked: str = port(
         "second",
         choices=("second", "rest"),
-        doc="when an avalanche has ended: no grain was out for a second, or (rest) those over the outlet rest before "
-        "that, which is many times cheaper and cuts one avalanche in twenty in two",
+        doc="when an avalanche has ended: no grain was out for a second, or (rest) all grains came to rest before, "
+        "which is several times cheaper",
     )
     scaling: str = cases.scaling()
     softening: float = cases.softening(1000.0)
@@ -228,9 +228,7 @@ class Discharge:
     def _blocked(self) -> bool:
         if self.case.blocked == "second" or self.quiet * LOOK >= QUIET:
             return self.quiet * LOOK >= QUIET
-        x, y = self.disks.places().T
-        near = np.hypot(x - 0.5 * self.case.width, y) < NEAR * self.case.outlet + self.case.diameter
-        vx, vy, _ = self.disks.velocities()[near & ~self.fallen].T
+        vx, vy, _ = self.disks.velocities()[~self.fallen].T
         slow = np.hypot(vx, vy).max(initial=0.0) < SLOW * math.sqrt(cases.GRAVITY * self.case.diameter)
         self.still = self.still + 1 if slow else 0
         return self.still * LOOK >= REST
