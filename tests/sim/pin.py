@@ -19,6 +19,10 @@ FOLDER = Path(__file__).parent / "versions"
 
 # Short spans, long before round-off counts: inputs changed by 1e-13 of them move outputs by some 1e-10.
 POINTS = {
+    "acd2.gabion": [
+        {"grains": 4, "side": 0.2, "settling": 0.01, "hold": 0.01, "tolerance": 1e-10},
+        {"grains": 2, "side": 0.15, "settling": 0.01, "hold": 0.01, "seed": 5, "k_n": 1.0, "k_t": 0.5},
+    ],
     "acd2.impact": [{}, {"mass": 0.9, "k_n": 5e-4, "k_t": 3e-4, "v_n": 4.0}],
     "dem.impact": [
         {},

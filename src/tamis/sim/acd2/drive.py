@@ -1,12 +1,31 @@
-"""From scenes to outputs: one jump of one grain."""
+"""From scenes to outputs: one jump of one grain, the packing of a gabion."""
 
 from __future__ import annotations
 
+import math
+import warnings
+from dataclasses import dataclass
+
 import numpy as np
 
+from tamis.errors import SimulationError, TamisWarning
+from tamis.sim.acd2 import kernels
 from tamis.sim.acd2.jump import Step, solve_jump
-from tamis.sim.acd2.scene import Impact
+from tamis.sim.acd2.kernels import Grains, Record, Room, State
+from tamis.sim.acd2.packing import grains_of, lattice, scatter
+from tamis.sim.acd2.scene import Gabion, Impact
+from tamis.sim.acd2.solver import last_arrays, local_arrays
+from tamis.sim.common.broad import sweep
+from tamis.sim.common.collide import narrow
+from tamis.sim.common.geometry import manifolds, world
+from tamis.sim.common.rotations import matrices
+from tamis.sim.common.shapes import Convex, mass_of
+from tamis.sim.contact.problem import Contacts
 from tamis.types import Array
+
+TOUCH = 1e-4  # of the size of a grain: nearer than that is touching
+BEAT = 0.02  # s between two percussions on the grains while the box closes
+CLOSING = 0.1  # of the side: the last part of the way, over which a box closes slower and slower
 
 
 def simulate_impact(scene: Impact) -> dict[str, Array]:
@@ -27,6 +46,177 @@ def simulate_impact(scene: Impact) -> dict[str, Array]:
     }
 
 
+@dataclass(frozen=True, eq=False)
+class Packing:
+    """A gabion from the lattice to rest: what is kept of all steps, and where its three stages end."""
+
+    shapes: list[Convex]
+    grains: Grains
+    state: State
+    record: Record
+    closed: int  # steps until the box had its size
+    settled: int  # and until it had been left to come to rest
+    steps: int
+    rest: Array  # (b, 3) places at the end of settling
+
+
+def pack(scene: Gabion, every: int = 0) -> Packing:
+    """Pack a gabion; places are kept every so many steps, 0: at the end only."""
+    rng = np.random.default_rng(scene.seed)
+    mean = np.array([scene.a, scene.b, scene.c, scene.d])
+    shapes = scatter(scene.grains, mean, scene.dispersion, scene.volume, rng)
+    grains = grains_of(shapes, scene.density)
+    x, q, side = lattice(shapes, rng)
+    counts = [max(1, math.ceil(t / scene.dt - 1e-9)) for t in (scene.patience, scene.settling, scene.hold)]
+    steps, b, n = sum(counts), scene.grains, 64 + 8 * scene.grains
+    state = _state(x, q, max(0.5 * side, 0.5 * scene.side), n)
+    room, record = _room(grains, 4 * n, n), _record(b, steps, every or steps)
+    record.x[0], record.q[0] = x, q
+    run = _Run(scene, grains, scene.volume ** (1.0 / 3.0))
+    done = 0
+    beat = max(1, round(BEAT / scene.dt))
+    while done < counts[0] and state.half.max() > 0.5 * scene.side * (1.0 + 1e-12):
+        before = float((grains.mass * state.v**2).sum())
+        state.v[:, :3] += scene.shake * rng.standard_normal((b, 3))
+        state.work[2] += 0.5 * (float((grains.mass * state.v**2).sum()) - before)
+        state, room, done = run.advance(state, room, record, done, min(done + beat, counts[0]), 0.0)
+    if state.half.max() > 0.5 * scene.side * (1.0 + 1e-12):
+        raise SimulationError(
+            f"the grains cannot be packed: after {scene.patience:g} s the box still measures "
+            f"{2 * state.half.max():.4g} m instead of {scene.side:g} m; allow more time (patience) or a harder push "
+            "(hardest), or take fewer or smaller grains"
+        )
+    closed, settled = done, done + counts[1]
+    state, room, done = run.advance(state, room, record, closed, settled, scene.gravity)
+    rest = state.x.copy()
+    state, room, done = run.advance(state, room, record, settled, settled + counts[2], scene.gravity)
+    slow = np.flatnonzero(record.residual[:done] > scene.tolerance)
+    if slow.size:
+        warnings.warn(
+            f"the jump was not solved to {scene.tolerance:g} in {slow.size} of {done} steps; the largest residual is "
+            f"{record.residual[:done].max():.2g}: allow more sweeps",
+            TamisWarning,
+            stacklevel=2,
+        )
+    return Packing(shapes, grains, state, record, closed, settled, done, rest)
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """Steps of one scene, with as much room as they ask for."""
+
+    scene: Gabion
+    grains: Grains
+    size: float
+
+    def advance(
+        self, state: State, room: Room, record: Record, first: int, last: int, gravity: float
+    ) -> tuple[State, Room, int]:
+        scene = self.scene
+        closing = (0.5 * scene.side, CLOSING * 0.5 * scene.side, scene.speed, scene.hardest)
+        laws = (scene.k_n, scene.k_t, gravity, scene.k_net)
+        while first < last:
+            status, first, need = kernels.advance(
+                self.grains, state, room, record, closing, *laws, scene.dt, TOUCH * self.size, scene.tolerance,
+                scene.sweeps, first, last,
+            )  # fmt: skip
+            if status == kernels.NOT_FINITE:
+                raise SimulationError(
+                    f"the motion is no longer finite after t = {first * scene.dt:g} s; forces or masses are out of "
+                    "proportion"
+                )
+            if status in (kernels.MORE_PAIRS, kernels.MORE_CONTACTS):
+                more = status == kernels.MORE_CONTACTS
+                contacts = 2 * need if more else len(room.found.gap)
+                room = _room(self.grains, len(room.pairs) if more else 2 * need, contacts)
+                state = _grown(state, contacts)
+        return state, room, first
+
+
+def _state(x: Array, q: Array, half: float, contacts: int) -> State:
+    none = np.zeros(1, np.int64), np.zeros((contacts, 3), np.int64), np.zeros((contacts, 3))
+    return State(
+        x.copy(),
+        q.copy(),
+        np.zeros((len(x), 6)),
+        np.full(3, half),
+        np.zeros(6),
+        np.zeros(3),
+        np.zeros(3),
+        *none,
+    )
+
+
+def _grown(state: State, contacts: int) -> State:
+    """Return the state with room for more contacts."""
+    grown = _state(state.x, state.q, 0.0, contacts)
+    held = len(state.r)
+    grown.pair[:held], grown.r[:held] = state.pair, state.r
+    return state._replace(pair=grown.pair, r=grown.r)
+
+
+def _room(grains: Grains, pairs: int, contacts: int) -> Room:
+    b, n, at, found = len(grains.mass), contacts, world(grains.geometry), manifolds(contacts)
+    rows = Contacts(
+        np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros((n, 3, 12)), np.zeros((n, 3)), np.zeros(n)
+    )
+    return Room(
+        at, sweep(b), np.zeros((pairs, 2), np.int64), narrow(grains.geometry, at, found), found, rows,
+        local_arrays(n), last_arrays(b, n), np.zeros((b, 6, 6)), np.zeros((b, 6, 6)), np.zeros((b, 6)),
+        np.zeros((b, 6)), np.zeros((b, 6)), np.zeros((n, 3)),
+    )  # fmt: skip
+
+
+def _record(bodies: int, steps: int, every: int) -> Record:
+    instants = steps // every + 1
+    return Record(
+        np.array([every]), np.zeros((steps, 2), np.int64), np.zeros(steps), np.zeros(steps), np.zeros((steps, 3)),
+        np.zeros((steps, 6)), np.zeros((steps, 6)), np.zeros((steps, 2, 3)), np.zeros((instants, bodies, 3)),
+        np.zeros((instants, bodies, 4)),
+    )  # fmt: skip
+
+
+def simulate_gabion(scene: Gabion) -> dict[str, Array]:
+    """Pack a gabion and measure it at rest."""
+    packing = pack(scene)
+    n, record, state = packing.steps, packing.record, packing.state
+    points = [
+        at + np.asarray(shape.points) @ R.T
+        for at, R, shape in zip(state.x, matrices(state.q), packing.shapes, strict=True)
+    ]
+    every = np.concatenate(points)
+    solid = (
+        sum(mass_of(shape).volume for shape in packing.shapes) - float(record.push[n - 1].sum()) / scene.k_net
+    )
+    books = record.books[:n]
+    return {
+        "t": scene.dt * np.arange(1, n + 1),
+        "side": 2.0 * record.half[:n],
+        "contacts": record.counts[:n, 0],
+        "sweeps": record.counts[:n, 1],
+        "residual": record.residual[:n],
+        "deepest": record.overlap[:n],
+        "kinetic": books[:, kernels.KINETIC],
+        "net_energy": books[:, kernels.NET],
+        "outside": record.push[:n].sum(axis=1) / scene.k_net,
+        "closed": np.float64(scene.dt * packing.closed),
+        "extent": np.ptp(every, axis=0),
+        "solid_fraction": np.float64(solid / scene.side**3),
+        "overlap": np.float64(record.overlap[packing.settled : n].max()),
+        "drift": np.float64(np.linalg.norm(state.x - packing.rest, axis=1).max()),
+        "closure": np.float64(closure(books)),
+        "x": state.x,
+        "q": state.q,
+    }
+
+
+def closure(books: Array) -> float:
+    """Return the largest gap between kinetic energy and the works that make it, over the largest work."""
+    given = books[:, kernels.GIVEN] - books[:, kernels.VISCOUS] - books[:, kernels.REACTIVE]
+    return float(np.abs(books[:, kernels.KINETIC] - given).max() / max(np.abs(books).max(), 1e-300))
+
+
 def warm() -> None:
     """Compile every kernel of the family, once, before several processes or threads need them."""
     simulate_impact(Impact())
+    simulate_gabion(Gabion(grains=2, side=0.2, settling=2e-3, hold=2e-3))

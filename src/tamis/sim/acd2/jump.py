@@ -89,7 +89,7 @@ def solve_jump(step: Step, tolerance: float = TOLERANCE, limit: int = MOST_SWEEP
     )
     mean = w / root
     v = (rows @ mean.ravel()).reshape(n, 3)
-    closed = v[:, 0] - local.floor <= step.k_n * local.parts[:, 5] * speed * 1e-9 + 1e-9 * speed
+    closed = v[:, 0] - local.floor <= 1e-9 * speed  # else what is left of r + k v is of the residual
     multiplier = np.where(closed, np.maximum(r[:, 0] + step.k_n * v[:, 0], 0.0), 0.0)
     return Jump(
         mean, 2.0 * mean - step.before, multiplier, v, sweeps, error / speed, error <= tolerance * speed

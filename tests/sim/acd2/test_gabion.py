@@ -1,0 +1,63 @@
+"""A packed gabion: its books, its size, its rest, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tamis.errors import SimulationError, StudyError
+from tamis.sim.acd2 import drive
+from tamis.sim.acd2.packing import corners, scatter
+from tamis.sim.acd2.scene import Gabion
+from tamis.sim.common.shapes import Convex, hull_of, mass_of
+from tamis.simulation import find
+
+SMALL = {"grains": 8, "side": 0.2, "settling": 0.4, "hold": 0.2, "sweeps": 20_000}
+
+
+def test_a_grain_has_twelve_faces_and_its_volume() -> None:
+    hull = hull_of(Convex(tuple(map(tuple, corners(0.078, 0.053, 0.065, 0.038)))))
+    assert hull is not None and len(hull.loops) == 12 and len(hull.vertices) == 12
+    mean = np.array([0.078, 0.053, 0.065, 0.038])
+    (grain,) = scatter(1, mean, 0.0, 3.47e-4, np.random.default_rng(0))
+    about = mass_of(grain)
+    assert about.volume == pytest.approx(3.47e-4, rel=1e-12)  # round-off, here and below
+    assert np.abs(about.centre).max() < 1e-15
+    assert np.abs(about.inertia - np.diag(np.diag(about.inertia))).max() < 1e-12 * about.inertia.max()
+
+
+def test_books_and_momentum_close() -> None:
+    packing = drive.pack(Gabion(**SMALL))
+    first, last, record = packing.closed, packing.steps, packing.record
+    assert drive.closure(record.books[:last]) < 1e-11  # sums of some hundred steps, to round-off
+    momentum, given = record.momentum[first:last, 0], record.momentum[first:last, 1]
+    scale = np.abs(given).sum(axis=0).max()
+    assert (
+        np.abs(np.diff(momentum, axis=0) - given[1:]).max() < 1e-9 * scale
+    )  # gravity and net alone change it
+    assert record.residual[:last].max() <= 1e-4
+
+
+def test_a_small_gabion_ends_in_its_box() -> None:
+    """It does not come to rest: eight loose grains slide on each other and on the net with next to no friction."""
+    scene = Gabion(**SMALL)
+    found = drive.simulate_gabion(scene)
+    assert found["side"][-1] == pytest.approx([0.2] * 3, rel=1e-12)
+    assert found["extent"].max() < 0.2 * 1.02  # corners poke out until the net holds them
+    assert np.isfinite(found["x"]).all() and np.abs(np.linalg.norm(found["q"], axis=1) - 1.0).max() < 1e-12
+
+
+def test_same_seed_same_packing() -> None:
+    gabion = find("tamis:acd2.gabion")
+    one, same, other = (gabion(**SMALL | {"seed": seed}) for seed in (3, 3, 4))
+    assert all((one[name] == same[name]).all() for name in one)
+    assert not np.array_equal(one["x"], other["x"])
+
+
+def test_what_cannot_be_packed_is_refused_or_fails_with_the_reason() -> None:
+    with pytest.raises(StudyError, match=r"would fill 1\.1 of a box of 0\.2 m.*larger box or fewer grains"):
+        Gabion(grains=26, side=0.2)
+    with pytest.raises(
+        SimulationError, match=r"cannot be packed: after 0\.02 s the box still measures .* 0\.2 m"
+    ):
+        drive.simulate_gabion(Gabion(**SMALL | {"patience": 0.02}))
