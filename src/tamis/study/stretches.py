@@ -44,7 +44,7 @@ class Stretches:
             raise StudyError(no_file(sheet, row, name, self.base))
         where = f"{sheet.path.name}, row {row + 1}"
         try:
-            y, step = self.levels(name)
+            y, step = levels(self.base, name, self.observable, self.units)
         except StudyError as error:
             raise StudyError(f"{where}: {error}") from error
         first, said = self.steps.setdefault("step", (step, where))
@@ -70,12 +70,15 @@ class Stretches:
                 found[name] = text
         return found
 
-    def levels(self, name: str) -> tuple[Array, float]:
-        """Return the observed numbers of a file of signals, and its step."""
-        state = (self.base / name).stat()
-        marks = state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns
-        assert isinstance(self.observable, Hashable)
-        return _levels(self.base / name, name, self.observable, tuple(self.units.items()), *marks)
+
+def levels(base: Path, name: str, observable: Observable, units: Mapping[str, str]) -> tuple[Array, float]:
+    """Return the observed numbers of a file of signals, and its step; ``units`` are those of the outputs."""
+    if not (base / name).is_file():
+        raise StudyError(f'no file "{name}"{_beside(name, base)}')
+    state = (base / name).stat()
+    marks = state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns
+    assert isinstance(observable, Hashable)
+    return _levels(base / name, name, observable, tuple(units.items()), *marks)
 
 
 @lru_cache(maxsize=4096)
@@ -110,9 +113,16 @@ def bands_of(observable: Any) -> Bands:
 
 def no_file(sheet: Sheet, row: int, name: str, base: Path) -> str:
     """Say that a row names a file that is not there."""
-    beside = [str(path.relative_to(base)) for path in (base / name).parent.glob("*")] if name else []
     return (
-        f'{sheet.path.name}, row {row + 1} (line {sheet.lines[row]}): no file "{name}"{nearest(name, beside)}'
+        f'{sheet.path.name}, row {row + 1} (line {sheet.lines[row]}): no file "{name}"{_beside(name, base)}'
+    )
+
+
+def _beside(name: str, base: Path) -> str:
+    return (
+        nearest(name, [str(path.relative_to(base)) for path in (base / name).parent.glob("*")])
+        if name
+        else ""
     )
 
 

@@ -17,7 +17,7 @@ _MOST = 50.0  # times
 def replay_of(history: History, groups: Mapping[int, str], fps: float) -> Replay:
     """Return the recorded states, thinned to ``fps``; displacements are enlarged so that they are seen.
 
-    The unloaded structure stays as lines. The factor is written in the name of their group, as ``rest; x 7``.
+    The unloaded structure stays as lines.
     """
     path = history.path
     structure, frame = path.structure, path.frame
@@ -47,12 +47,11 @@ def replay_of(history: History, groups: Mapping[int, str], fps: float) -> Replay
         for length, d, heat in zip(frame.length, depth, frame.heat, strict=True)
     ]
     points = np.stack([places[:, 0], np.zeros(len(places)), places[:, 1]], axis=1)
-    enlarged = f"rest; x {factor:g}" if factor > 1.0 else "rest"
-    shapes.append(Shape("line", (), enlarged, points, tuple((int(a), int(b)) for a, b in ends)))
+    shapes.append(Shape("line", (), "rest", points, tuple((int(a), int(b)) for a, b in ends)))
     temperature = np.full((len(kept), n + 1), math.nan)
     temperature[:, :n] = history.temperatures()[kept].mean(axis=2)[:, frame.heat]
     return Replay(
-        tuple(shapes), history.times[kept], poses.astype(np.float32), {"temperature [C]": temperature}
+        tuple(shapes), history.times[kept], poses.astype(np.float32), {"temperature [C]": temperature}, factor
     )
 
 
