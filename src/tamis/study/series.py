@@ -21,7 +21,7 @@ from tamis.space import Space
 from tamis.study.noises import Noises, Observed, Place, Places
 from tamis.study.reader import Raw, emulates_loglike, emulates_observables
 from tamis.study.schema import ExperimentTable, NextTable, ObserveTable, PredictTable, StudyFile
-from tamis.study.stretches import Stretches, bands_of, levels, no_file
+from tamis.study.stretches import Stretches, bands_of, cell, levels
 from tamis.study.taking import Taking, named
 from tamis.types import Array, Inputs, Value
 
@@ -154,13 +154,8 @@ class Builder(Taking):
         return Series(name, table.use, tuple(tests), along, values, limits=_limits(table.observe))
 
     def _cell(self, where: str, sheet: Sheet, column: str, row: int, name: str) -> Value:
-        port = self.simulator.inputs[name]
-        if port.kind == "number":
-            return float(self._numbers(f"{where}.conditions.{name}", sheet, column)[row])
-        text = sheet.text(column)[row]
-        if port.kind == "file" and not (self.raw.base / text).is_file():
-            raise self.fail(f"{where}.conditions.{name}", no_file(sheet, row, text, self.raw.base))
-        return text
+        with self._at(f"{where}.conditions.{name}"):
+            return cell(self.raw.base, sheet, row, column, self.simulator.inputs[name].kind)
 
     def _stretches(
         self,

@@ -18,7 +18,6 @@ from tamis.bands import Bands, Filtered
 from tamis.errors import StudyError, nearest
 from tamis.observables import Observable
 from tamis.sheets import Sheet, read_csv, read_numbers
-from tamis.study.schema import GridTable
 from tamis.types import Array, Value
 
 _SAME = 1e-6  # of a step: times are printed with a few digits
@@ -41,7 +40,7 @@ class Stretches:
         """Return the observed numbers of one row's file of signals."""
         name = sheet.text(self.data)[row]
         if not (self.base / name).is_file():
-            raise StudyError(no_file(sheet, row, name, self.base))
+            raise StudyError(_no_file(sheet, row, name, self.base))
         where = f"{sheet.path.name}, row {row + 1}"
         try:
             y, step = levels(self.base, name, self.observable, self.units)
@@ -59,15 +58,8 @@ class Stretches:
         """Return the conditions of one row."""
         found = dict(self.conditions)
         for name, column in self.columns.items():
-            text = sheet.text(column)[row]
-            if self.kinds[name] == "number":
-                found[name] = float(sheet.numbers(column)[row])
-            elif self.kinds[name] == "file":
-                if not (self.base / text).is_file():
-                    raise StudyError(no_file(sheet, row, text, self.base))
-                found[name] = str((self.base / text).resolve())
-            else:
-                found[name] = text
+            value = cell(self.base, sheet, row, column, self.kinds[name])
+            found[name] = str((self.base / str(value)).resolve()) if self.kinds[name] == "file" else value
         return found
 
 
@@ -111,7 +103,17 @@ def bands_of(observable: Any) -> Bands:
     return of
 
 
-def no_file(sheet: Sheet, row: int, name: str, base: Path) -> str:
+def cell(base: Path, sheet: Sheet, row: int, column: str, kind: str) -> Value:
+    """Return what a row of a table gives for an input of a kind; a file must be there."""
+    if kind == "number":
+        return float(sheet.numbers(column)[row])
+    text = sheet.text(column)[row]
+    if kind == "file" and not (base / text).is_file():
+        raise StudyError(_no_file(sheet, row, text, base))
+    return text
+
+
+def _no_file(sheet: Sheet, row: int, name: str, base: Path) -> str:
     """Say that a row names a file that is not there."""
     return (
         f'{sheet.path.name}, row {row + 1} (line {sheet.lines[row]}): no file "{name}"{_beside(name, base)}'
@@ -124,17 +126,6 @@ def _beside(name: str, base: Path) -> str:
         if name
         else ""
     )
-
-
-def grid_of(grid: GridTable | list[Any], more: int = 0) -> Array:
-    """Return the numbers of a list or a grid, ``more`` than its n."""
-    if isinstance(grid, list):
-        return np.array(grid, dtype=float)
-    if grid.spacing == "linear":
-        return np.linspace(grid.start, grid.stop, grid.n + more)
-    if grid.start <= 0 or grid.stop <= 0:
-        raise StudyError('spacing = "log" needs a start and a stop above zero')
-    return np.geomspace(grid.start, grid.stop, grid.n + more)
 
 
 def reference_table(path: Path, reader: Stretches | None) -> Sheet | None:
