@@ -22,6 +22,7 @@ _AZIMUTHS = (25, -25, 65, -65, 115, -115, 155, -155)  # from the front; along an
 _ELEVATIONS = (20, 35)
 _GRAZED = 0.2  # sine of the angle below which one looks along a half-space rather than at it
 _NEARLY = 0.85  # of the best mark
+_THIN = 1e-3  # of its size: a scene that is no thicker is flat
 _RAYS, _PAIRS = 500, 40_000  # lines of sight, and lines of sight by shapes that may be in the way
 _INNER = 0.8  # of its box: where the lines of sight of a shape start
 
@@ -47,10 +48,12 @@ def best_view(
     """Return the camera for solids (b) with poses (t, b, 7) that have moved (t, b), on the free side of floors.
 
     Each of the groups (b) counts as much as any other, so that one rock is not lost among the blocks it throws. A plane
-    motion, of nothing but disks and lines, is seen from straight ahead.
+    motion, of nothing but disks and lines, and what is flat from front to back are seen from straight ahead.
     """
     if (ahead := _straight(solids, poses)) is not None:
         return ahead
+    if _flat(solids, poses):
+        return camera(0.0, 0.0)
     behind = [sum(view[2] @ surface.normal < _GRAZED for surface in floors) for view in VIEWS]
     views = [view for view, n in zip(VIEWS, behind, strict=True) if n == min(behind)]
     if not moved.any():
@@ -76,6 +79,17 @@ def _straight(solids: Sequence[Solid], poses: NDArray[np.float32]) -> Array | No
     ahead, right = (ahead, right) if right[0] >= 0 else (-ahead, -right)
     right = right / np.linalg.norm(right)
     return np.array([right, np.cross(ahead, right), ahead])
+
+
+def _flat(solids: Sequence[Solid], poses: NDArray[np.float32]) -> bool:
+    """Say whether all that is seen lies in a plane across y and stays there."""
+    low, high = np.full(3, np.inf), np.full(3, -np.inf)
+    for b, part in enumerate(solids):
+        turned = np.einsum("tij,pj->tpi", rotations(poses[:, b, 3:].astype(np.float64)), part.points)
+        places = poses[:, b, None, :3] + turned
+        low = np.minimum(low, places.min(axis=(0, 1)) - part.radius)
+        high = np.maximum(high, places.max(axis=(0, 1)) + part.radius)
+    return bool(high[1] - low[1] < _THIN * (high - low).max())
 
 
 def _across(view: Array, way: Array) -> float:

@@ -58,12 +58,10 @@ from tamis.report.style import (
     write_figure,
 )
 from tamis.runs.pool import Workers
-from tamis.runs.replaying import replay as replay_apart
+from tamis.runs.replaying import to_look_at
 from tamis.types import Array, Inputs, Value
 
 FRAMES = 6
-_FPS = 100.0
-_FEWEST, _SLOW = 11, 50.0  # instants below which a replay is asked for again, with so many
 _LISTED = 10  # groups in the legend: two rows
 _UNNAMED = {"default": "bodies"}  # the group of bodies that were given none
 _MUCH = 0.1  # of its own size: a shape that moved that far is drawn stronger
@@ -100,14 +98,11 @@ def write_storyboard(
     check_figure_path(path, "storyboard")
     name = simulator.name
     with Workers(1) as workers:  # a crash of the simulator is told there
-        replay = replay_apart(simulator, inputs, _FPS, workers)
-        span = float(replay.times[-1] - replay.times[0])
-        if span > 0 and len(replay.times) < _FEWEST:  # over in a moment: look again in slow motion
-            replay = replay_apart(simulator, inputs, _SLOW / span, workers)
+        replay = to_look_at(simulator, inputs, workers)
     given = ", ".join(f"{key} = {_written(value, simulator.inputs[key])}" for key, value in inputs.items())
     figure = storyboard(replay, f"{name}: {given}" if given else name, field=field, through=through)
     write_figure(figure, path, "storyboard")
-    return len(instants(replay.times)), span
+    return len(instants(replay.times)), float(replay.times[-1] - replay.times[0])
 
 
 def _written(value: Value, port: Port) -> str:

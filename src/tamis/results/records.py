@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tamis.analysis.variance import shares
 from tamis.files import load_arrays, save_arrays
@@ -225,6 +226,18 @@ class Candidate:
     failed: int  # draws at which there was no answer
     narrowing: Array  # (d,) expected share by which each parameter's standard deviation falls
     at_least: bool = False  # the gain is a lower bound
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """One run of a test or prediction, to look at."""
+
+    series: str
+    source: str  # which point it is, in words
+    given: tuple[tuple[str, str, str], ...]  # conditions and parameters: name, value, unit
+    field: str  # to colour by, or ""
+    failed: str  # why there is nothing to see, or ""
+    seen: NDArray[np.uint8]  # the replay as a file
 
 
 def save_records(path: Path, records: Sequence[Any]) -> None:

@@ -16,6 +16,8 @@ from tamis.runs.worker import Job, given
 from tamis.simulation import complete
 from tamis.types import Inputs
 
+_FPS = 100.0
+_FEWEST, _SLOW = 11, 50.0  # instants below which a replay is asked for again, with so many
 _LINE = re.compile(r'File "([^"]+)", line (\d+)')
 _PACKAGE = str(Path(__file__).parent.parent)
 
@@ -45,3 +47,14 @@ def replay(
         where = f" ({Path(places[-1][0]).name}, line {places[-1][1]})" if places else ""
         raise StudyError(f"replay of {simulator.name}: {run.error.removeprefix('StudyError: ')}{where}")
     return Replay.from_bytes(read_arrays(content)["replay"].tobytes())
+
+
+def to_look_at(
+    simulator: Simulator, inputs: Inputs, workers: Workers, timeout: float | None = None
+) -> Replay:
+    """Replay one point with instants enough for a picture: what is over in a moment is made again in slow motion."""
+    seen = replay(simulator, inputs, _FPS, workers, timeout)
+    span = float(seen.times[-1] - seen.times[0])
+    if span > 0 and len(seen.times) < _FEWEST:
+        seen = replay(simulator, inputs, _SLOW / span, workers, timeout)
+    return seen

@@ -29,6 +29,7 @@ from tamis.study.laws import make_law
 from tamis.study.noises import Places
 from tamis.study.origins import adopted, check_chain, check_replicates
 from tamis.study.reader import Raw, sources
+from tamis.study.replayed import asked_replay
 from tamis.study.schema import FromTable, ParameterTable, StudyFile, validate
 from tamis.study.series import Builder, Series
 from tamis.study.stages.table import up_to_date
@@ -191,6 +192,8 @@ def _consistent(
         asked_fragility(
             fail, file.fragility, simulator, space, series, drawn=isinstance(file.parameters, FromTable)
         )
+    if file.replay is not None:
+        asked_replay(fail, file.replay, simulator, series)
     if table.method != "none" and file.design.n < _FEWEST_RUNS:
         raise fail("design.n", f"a surrogate needs at least {_FEWEST_RUNS} runs, found {file.design.n}")
     if table.enrich is not None:

@@ -302,6 +302,14 @@ class FragilityTable(Strict):
     level: Number = Field(default=0.9, gt=0, lt=1)
 
 
+class ReplayTable(Strict):
+    """One run that the report draws: of which test or prediction, coloured by what."""
+
+    of: str | None = None
+    at: Number | None = None
+    field: str | None = None
+
+
 class InferenceTable(Strict):
     """The sampler, and whether all data are taken together or each part of them alone."""
 
@@ -352,6 +360,7 @@ class StudyFile(Strict):
     sensitivity: SensitivityTable | None = None
     propagate: PropagateTable | None = None
     fragility: FragilityTable | None = None
+    replay: ReplayTable | None = None
     inference: InferenceTable = InferenceTable()
     predict: list[PredictTable] = []
     next: list[NextTable] = []

@@ -1,4 +1,4 @@
-"""Deformed frames to look at: each element a bar along its chord, coloured by its temperature."""
+"""Deformed frames to look at: each element a flat bar along its chord, coloured by its temperature."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tamis.sim.fire.drive import History
 
 _SEEN = 0.12  # of the structure's size: displacements are enlarged to this at most
 _MOST = 50.0  # times
+_FLAT = 1e-4  # of its size: a plane frame is seen from straight ahead
 
 
 def replay_of(history: History, groups: Mapping[int, str], fps: float) -> Replay:
@@ -43,11 +44,11 @@ def replay_of(history: History, groups: Mapping[int, str], fps: float) -> Replay
     poses[:, n, 3] = 1.0
     depth = frame.depth[frame.section]
     shapes = [
-        Shape("box", (float(length), 0.6 * float(d), float(d)), groups[int(heat)])
+        Shape("box", (float(length), _FLAT * size, float(d)), groups[int(heat)])
         for length, d, heat in zip(frame.length, depth, frame.heat, strict=True)
     ]
     points = np.stack([places[:, 0], np.zeros(len(places)), places[:, 1]], axis=1)
-    shapes.append(Shape("line", (), "rest", points, tuple((int(a), int(b)) for a, b in ends)))
+    shapes.append(Shape("line", (), "unloaded", points, tuple((int(a), int(b)) for a, b in ends)))
     temperature = np.full((len(kept), n + 1), math.nan)
     temperature[:, :n] = history.temperatures()[kept].mean(axis=2)[:, frame.heat]
     return Replay(

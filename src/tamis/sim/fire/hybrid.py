@@ -6,12 +6,15 @@ one evaluation of the restoring forces a step, velocities made equal by localize
 reached by two calls, impose a displacement and read the force, as a laboratory would offer it; here it is a fibre
 model that finds its own equilibrium at each step and remembers its plastic strains.
 
-A ramp of temperature is followed with a lag: the relaxation is a critically damped oscillator whose rest position
-moves at some rate, and stays behind by ``rate x 2/omega_0``."""
+A ramp of temperature is followed with a lag. Where the rest position moves at a velocity ``v``, dampers hold the parts
+back by ``K^-1 C v``: of the cold frame that is ``2/omega_0 v``, and more as its stiffness falls. Steel that yields
+remembers the lag after it is gone. Dampers that leave the mean motion of the last moments alone (`Following`) do not
+cause it: at ``C (v - w)``, ``w' = (v - w)/tau``, only the change of velocity is left, ``K^-1 C tau v'``.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -39,6 +42,7 @@ class HotSpecimen:
     every: float  # s between kept states
     times: list[float] = field(default_factory=list)
     states: list[Array] = field(default_factory=list)
+    tangents: list[Array] = field(default_factory=list)  # condensed to the interface
 
     def impose(self, u: Array, v: Array, t: float) -> None:
         """Move the interface, at a time of the test."""
@@ -59,10 +63,31 @@ class HotSpecimen:
         if (not self.times and now >= -1e-9) or (self.times and now >= self.times[-1] + self.every - 1e-9):
             self.times.append(max(0.0, now))
             self.states.append(moved)
+            self.tangents.append(condensed_tangent(path, edge, max(0.0, now))[0])
 
     def read(self) -> Array:
         """Return the forces on the interface."""
         return self.path.force[self.interface].copy()
+
+
+@dataclass
+class Following:
+    """A specimen whose dampers, and those of the rest, leave the mean motion of the last moments alone."""
+
+    specimen: HotSpecimen
+    damping: Array  # of both parts, at the interface
+    share: float  # of a step in the time over which the mean is taken
+    mean: Array
+
+    def impose(self, u: Array, v: Array, t: float) -> None:
+        """Move the interface, at a time of the test."""
+        self.specimen.impose(u, v, t)
+        if t > self.specimen.settling:
+            self.mean += self.share * (v - self.mean)
+
+    def read(self) -> Array:
+        """Return the forces on the interface, less what the dampers would do against the mean motion."""
+        return self.specimen.read() - self.damping * self.mean
 
 
 @dataclass(frozen=True)
@@ -78,38 +103,52 @@ class Parts:
 
     def hot_stiffness(self) -> tuple[Array, Array]:
         """Return the stiffness of the cold specimen condensed to its interface, and how the rest of it follows."""
-        free = len(self.hot.frame.spring)
-        whole = dense(open_tangent(self.hot))
-        keep = self.imposed
-        side = whole[np.ix_(keep, np.arange(free))]
-        shape = -np.linalg.solve(whole[:free, :free], side.T)
-        out = whole[np.ix_(keep, keep)] + side @ shape
-        return np.asarray(0.5 * (out + out.T)), np.asarray(shape)
+        return condensed_tangent(self.hot, self.imposed, 0.0)
+
+    def lag(self, test: Test) -> Array:
+        """Return by how much a test is behind its ramp, to first order: (instants, free degrees of the rest)."""
+        count = len(self.imposed)
+        stiffness = test.tangents + self.condensed.stiffness[:count, :count]
+        velocity = np.gradient(test.hot[:, self.imposed], test.times, axis=0)
+        edge = np.linalg.solve(stiffness, (test.damping * velocity)[:, :, None])[:, :, 0]
+        return np.asarray(edge @ self.condensed.shape[:, :count].T)
 
 
-def open_tangent(path: Path) -> Array:
-    """Return the tangent of all degrees of freedom, supports included, as a band."""
-    frame = path.frame
-    n = len(path.structure.owners)
-    everything = frame._replace(spring=np.concatenate([frame.spring, np.zeros(n - len(frame.spring))]))
-    loading = path.loading._replace(load0=np.zeros(n), load1=np.zeros(n))
-    whole = Path(path.structure, loading, everything)
-    return whole.tangent(0.0)
+def condensed_tangent(path: Path, interface: Indices, s: float) -> tuple[Array, Array]:
+    """Return the tangent of a specimen condensed to its interface, and how the rest of it follows.
+
+    It is that of going on, from plastic strains a step earlier: from those of the state itself all fibres unload.
+    """
+    frame, n = path.frame, len(path.structure.owners)
+    free = len(frame.spring)
+    everything = frame._replace(spring=np.concatenate([frame.spring, np.zeros(n - free)]))
+    open_ = Path(path.structure, path.loading._replace(load0=np.zeros(n), load1=np.zeros(n)), everything)
+    open_.state = replace(open_.state, u=path.state.u, plastic=path.state.before)
+    whole = dense(open_.tangent(s))
+    side = whole[np.ix_(interface, np.arange(free))]
+    shape = -np.linalg.solve(whole[:free, :free], side.T)
+    out = whole[np.ix_(interface, interface)] + side @ shape
+    return np.asarray(0.5 * (out + out.T)), np.asarray(shape)
 
 
 @dataclass(frozen=True)
 class Test:
-    """What a hybrid test gave: kept instants, displacements of specimen and rest, and the relaxation's frequency."""
+    """What a hybrid test gave: kept instants, displacements of specimen and rest, and how it was relaxed."""
 
     times: Array
     hot: Array  # (instants, degrees of freedom of the specimen)
     cold: Array  # (instants, free degrees of freedom of the rest)
-    omega: float
+    tangents: Array  # (instants, interface, interface), of the specimen
+    damping: Array  # (interface,), of both parts
+    omega: float  # lowest frequency, cold
     reason: str  # why it ended early, or empty
 
 
-def run(parts: Parts, dt: float, settling: float, until: float, every: float) -> Test:
-    """Run a hybrid test: load cold for a while, then follow the temperatures."""
+def run(parts: Parts, dt: float, settling: float, until: float, every: float, memory: float = 0.0) -> Test:
+    """Run a hybrid test: load cold for a while, then follow the temperatures.
+
+    With a ``memory``, in s, dampers leave the mean motion over that time alone.
+    """
     (k_hot, shape), k_cold = parts.hot_stiffness(), parts.condensed.stiffness
     m_hot, m_cold = masses(k_hot, dt), masses(k_cold, dt)
     count = len(parts.imposed)
@@ -122,6 +161,8 @@ def run(parts: Parts, dt: float, settling: float, until: float, every: float) ->
             "a mechanism: the two parts together are not held; fix the base, or couple rotations"
         )
     specimen = HotSpecimen(parts.hot, parts.imposed, shape, settling, every)
+    damping = 2.0 * omega * mass[:count]
+    followed = Following(specimen, damping, dt / memory, np.zeros(count)) if memory > 0.0 else specimen
     nodes = {f"{i}": i for i in range(count)}
     subdomains = [
         Subdomain(
@@ -129,7 +170,7 @@ def run(parts: Parts, dt: float, settling: float, until: float, every: float) ->
             scheme="explicit",
         ),
         Subdomain(
-            "hot", m_hot, k_hot, nodes, damping=np.diag(2.0 * omega * m_hot), specimen=specimen, scheme="explicit"
+            "hot", m_hot, k_hot, nodes, damping=np.diag(2.0 * omega * m_hot), specimen=followed, scheme="explicit"
         ),
     ]  # fmt: skip
     steps = round((settling + until) / dt)
@@ -148,7 +189,8 @@ def run(parts: Parts, dt: float, settling: float, until: float, every: float) ->
         own = slice(count, None)
         q[:, own] = np.linalg.solve(k_cold[own, own], parts.condensed.load[own])
     cold = parts.condensed.held + q @ parts.condensed.shape.T
-    return Test(np.array(specimen.times), hot, cold, omega, reason)
+    tangents = np.array(specimen.tangents)
+    return Test(np.array(specimen.times), hot, cold, tangents, damping, omega, reason)
 
 
 def condensed_cold(

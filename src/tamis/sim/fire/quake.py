@@ -2,7 +2,8 @@
 
 The step is that of Newmark with (1/2, 1/4) on displacements relative to the ground. Inertia and damping are diagonal,
 so that a step is a static problem with a spring ``4M/dt^2 + 2C/dt`` on each degree of freedom and a load, and the
-kernel of static equilibrium solves it. What does not converge is tried again in halves.
+kernel of static equilibrium solves it. What does not converge is tried again in halves, and steps grow again after
+two that do.
 
 With this rule the books of work close to round-off: kinetic energy changes by exactly the mean of forces times the
 displacement. What fibres store and dissipate is counted apart, from their stresses and plastic strains, and agrees
@@ -57,6 +58,7 @@ class Shaking:
         names = ("input", "loads", "damping", "dissipated", "internal")
         self.books = dict.fromkeys(names, 0.0)
         self.stored = self._stored()
+        self._halved = 0  # how often the present steps are halved
 
     def run(self, ground: Array, dt: float, calm: float, every: int) -> Shaken:
         """Shake with a ground acceleration, then let the structure come to rest, strongly damped, and stand still."""
@@ -67,7 +69,7 @@ class Shaking:
             now, then = (float(ground[k]), float(ground[k + 1])) if k < steps else (0.0, 0.0)
             if k == steps:
                 self.damping = 2.0 * _CALMING * self.omega * self.mass
-            self._step(now, then, dt, (k + 1) * dt, 0)
+            self._advance(now, then, dt, k * dt)
             if (k + 1) % every == 0 or k == steps - 1:
                 times.append((k + 1) * dt)
                 kept.append(self.path.state.u.copy())
@@ -78,7 +80,26 @@ class Shaking:
         self._stand()
         return Shaken(np.array(times), np.array(kept), books)
 
-    def _step(self, now: float, then: float, dt: float, t: float, depth: int) -> None:
+    def _advance(self, now: float, then: float, dt: float, t: float) -> None:
+        """Take one step, in pieces as short as the last steps needed."""
+        done = 0.0  # of the step
+        while done < 1.0:
+            share = 0.5**self._halved
+            here, there = (now + part * (then - now) for part in (done, done + share))
+            if self._step(here, there, share * dt):
+                done += share
+                if self._halved and done % (2.0 * share) == 0.0:
+                    self._halved -= 1
+            elif self._halved == _HALVES:
+                raise SimulationError(
+                    f"the frame collapses in the earthquake: no equilibrium {t + (done + share) * dt:.4g} s after it "
+                    f"began, with steps of {share * dt:.3g} s"
+                )
+            else:
+                self._halved += 1
+
+    def _step(self, now: float, then: float, dt: float) -> bool:
+        """Step by the trapezoidal rule and keep the books; False, and nothing changed, where it does not converge."""
         path, mass, damping = self.path, self.mass, self.damping
         free = len(mass)
         state = path.state
@@ -92,15 +113,7 @@ class Shaking:
         u[:free] += dt * self.v + 0.5 * dt**2 * self.a
         status = path.rest(u, 0.0, TOLERANCE, moving, loading, _MOST)[0]
         if status != CONVERGED:
-            if depth == _HALVES:
-                raise SimulationError(
-                    f"the frame collapses in the earthquake: no equilibrium {t:.4g} s after it began, with steps "
-                    f"of {dt:.3g} s"
-                )
-            middle = 0.5 * (now + then)
-            self._step(now, middle, 0.5 * dt, t - 0.5 * dt, depth + 1)
-            self._step(middle, then, 0.5 * dt, t, depth + 1)
-            return
+            return False
         du = u[:free] - u0
         v = 2.0 / dt * du - self.v
         a = 4.0 / dt**2 * du - 4.0 / dt * self.v - self.a
@@ -117,6 +130,7 @@ class Shaking:
         books["dissipated"] += float(np.sum(self._volumes() * 0.5 * (self.stress + stress) * grown))
         self.v, self.a, self.internal, self.stress = v, a, internal, stress
         self.stored = self._stored()
+        return True
 
     def _stand(self) -> None:
         """Find the static equilibrium where the structure has come to rest."""

@@ -131,7 +131,8 @@ _PLACES = {
         "lag_estimate": Port(
             "lag_estimate",
             unit="m",
-            doc="what the relaxation stays behind a moving rest: velocity times 2/omega",
+            doc="that lag to first order, from damping, velocity and present stiffness, which is 2/omega times the "
+            "velocity of the cold frame; where dampers leave it alone (memory) it is what they would cause",
         ),
         "omega": Port("omega", unit="rad/s", doc="lowest frequency of the relaxation, cold"),
         "failed": Port("failed", doc="1 where specimen or frame found no equilibrium before the end, else 0"),

@@ -226,6 +226,8 @@ _TABLE = (
           lambda f: "propagate" in f.raw.tables, per_part=True, for_next=False),
     Stage("fragility", 14, lambda f: (f["prediction"], f.raw.table("fragility")),
           lambda f: "fragility" in f.raw.tables, per_part=True, for_next=False),
+    Stage("replay", 16, lambda f: (f["prediction"], f.raw.table("replay")), lambda f: "replay" in f.raw.tables,
+          per_part=True, for_next=False),
     Stage("next", 8, lambda f: (f["posterior"], f["surrogate"], f.possible, f.files(f.possible)),
           lambda f: f.calibrated and bool(f.possible), per_part=True),
     Stage("report", 9, lambda f: (*f.others("report"), f.raw.text, f.raw.parents, report_code()), lambda f: True,
