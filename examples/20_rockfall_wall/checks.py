@@ -15,7 +15,7 @@ FILE = Path(__file__).parent / "data" / "checks.csv"
 POINTS = 32  # of the sequence that fresh points are taken from
 VARIANTS = {
     "default": {},
-    "half step": {"h": 5e-4, "residual": 1e-4},
+    "half step": {"h": 5e-4, "residual": 1e-5},
     "rock moved by 1e-6 m": {"impact": 1e-6},
 }
 FIRST = len(ALL)

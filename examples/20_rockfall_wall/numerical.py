@@ -17,7 +17,7 @@ from tamis.simulation import find
 
 DATA = Path(__file__).parent / "data"
 TRUTH = {"d_z": 0.068, "v_p": 0.071, "mu_cc": 0.316, "mu_cs": 0.307, "e": 0.222}
-FINE = {"h": 5e-4, "residual": 1e-4}
+FINE = {"h": 5e-4, "residual": 1e-5}
 SD = {"top": 0.01, "base": 0.01, "c": 0.005, "d": 0.005}
 
 

@@ -187,7 +187,7 @@ class ArticulatedWall(Played):
         3.5, unit="m", bounds=(-50.0, 50.0), doc="along y from the impact to the axis of c and d"
     )
     h: float = step_input()
-    residual: float = port(1e-3, bounds=(1e-12, 0.1), doc="allowed in the contact problem of a step")
+    residual: float = port(1e-4, bounds=(1e-12, 0.1), doc="allowed in the contact problem of a step")
     duration: float = duration_input(1.2)
     still: ClassVar[Rest | None] = STILL
 
