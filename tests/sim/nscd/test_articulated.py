@@ -64,9 +64,14 @@ def test_it_stands_still(holes):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("holes", HOLES)
-def test_it_stands_still_for_two_seconds(holes):
-    history = run(ArticulatedWall(speed=0.0, height=0.56, holes=holes).scene(), 2.0, tol=1e-6, record=0.1)
+@pytest.mark.parametrize(
+    ("holes", "v_p", "residual"),
+    [("rings", 0.1, ArticulatedWall.residual), ("rings", 0.071, 1e-6), ("bores", 0.071, 1e-6)],
+)
+def test_it_stands_still_for_two_seconds(holes, v_p, residual):
+    """At the residual of the studies with the largest play of their prior: below 0.1 mm, which 1e-3 passed fivefold."""
+    wall = ArticulatedWall(speed=0.0, height=0.56, holes=holes, v_p=v_p, residual=residual)
+    history = run(wall.scene(), 2.0, tol=wall.allowed, record=0.1)
     assert drift(history).max() < 1e-4
     assert history.ledger.closure < 1e-12 and history.solver.converged.all()
 
