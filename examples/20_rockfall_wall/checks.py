@@ -6,12 +6,11 @@ prints what they say. They are also the truths that `recovery.py` calibrates aga
 """
 
 import argparse
-from pathlib import Path
 
 import numpy as np
-from impacts import ALL, NUMBERS, SPEEDS, fill, known, prior
+from impacts import ALL, HERE, NUMBERS, SPEEDS, fill, known, prior
 
-FILE = Path(__file__).parent / "data" / "checks.csv"
+FILE = HERE / "data" / "checks.csv"
 POINTS = 32  # of the sequence that fresh points are taken from
 VARIANTS = {
     "default": {},

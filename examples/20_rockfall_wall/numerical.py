@@ -10,14 +10,14 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from instants import POINTS, written
+from impacts import ALL
+from instants import POINTS, written, written_curves
 from observe import INSTANTS
 
 import tamis
 from tamis.simulation import find
 
 DATA = Path(__file__).parent / "data"
-TRUTH = {"d_z": 0.068, "v_p": 0.071, "mu_cc": 0.316, "mu_cs": 0.307, "e": 0.222}
 FINE = {"h": 5e-4, "residual": 1e-5}
 SD = {"top": 0.01, "base": 0.01, "c": 0.005, "d": 0.005}
 
@@ -28,9 +28,7 @@ def experiment(stem, seed, **more):
     for energy, speed in ((520, 20.0), (1020, 28.0)):
         with tempfile.TemporaryDirectory() as scratch, warnings.catch_warnings():
             warnings.simplefilter("ignore", tamis.TamisWarning)
-            run = find("tamis:nscd.rockfall_wall").run(
-                {**TRUTH, **FINE, **more, "speed": speed}, Path(scratch)
-            )
+            run = find("tamis:nscd.rockfall_wall").run({**ALL, **FINE, **more, "speed": speed}, Path(scratch))
         noisy = {
             name: read(run) + SD[name] * rng.standard_normal(len(INSTANTS)) for name, read in POINTS.items()
         }
@@ -40,11 +38,9 @@ def experiment(stem, seed, **more):
             "A numerical experiment, not a measurement: see ORIGIN.md.\ninstant 1: init, 2: largest, 3: at rest",
         )
         if not more:
-            curves = np.column_stack([run["t"], *(run[name] for name in POINTS)])[::5]
-            head = "# The same numerical experiment against time, without errors: see ORIGIN.md.\n"
-            head += ",".join(["t [s]", *(f"{name} [m]" for name in POINTS)]) + "\n"
-            rows = "\n".join(",".join(f"{x:.5f}" for x in row) for row in curves)
-            (DATA / f"curves-{energy}.csv").write_text(head + rows + "\n")
+            curves = {name: run[name][::5] for name in ("t", *POINTS)}
+            comment = "The same numerical experiment against time, without errors: see ORIGIN.md."
+            written_curves(curves, DATA / f"curves-{energy}.csv", comment)
 
 
 def main():
