@@ -61,7 +61,8 @@ class Taking:
             check_taken(table.how, table.output, port.unit, table.damping)
         if ".py:" in table.how:
             with self._at(f"{where}.how"):
-                return load_custom(table.how, self.raw.base, tuple(self.simulator.outputs), port.unit)
+                needs = tuple(self.simulator.outputs)
+                return load_custom(table.how, self.raw.base, needs, port.unit, table.x or "")
         if table.how in SCALARS:
             times = {"along": table.along} if table.how in ("peak_time", *MEASURES) else {}
             return SCALARS[table.how](table.output, unit=self._unit(where, table), **times)
