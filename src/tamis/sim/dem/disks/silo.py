@@ -37,7 +37,7 @@ LOOK = 2e-3  # s between two looks at the outlet
 DRAG = 20.0  # 1/s, while grains settle
 QUIET = 1.0  # s without a grain out: blocked, as the paper has it
 REST, SLOW = 0.02, 0.002  # s in which all grains are slower than so much of sqrt(g d): blocked, as they rest
-FLOWING = 0.1  # s that an avalanche of ten grains or so takes
+FLOWING, CALMING = 0.15, 0.5  # s that ten grains take to come out, and some hundreds to come to rest
 _FILLED = 0.625  # of the width that the columns of the lattice take, 40 of 64 diameters in the paper
 _BREAKS = 20  # grains taken from arches in a row without one coming out: it is not an arch that blocks
 COUNTS = np.arange(201.0)  # grains, of which avalanches have more or not
@@ -138,7 +138,7 @@ class Silo(cases.Grains):
 
     def estimate(self) -> float:
         """Return the seconds of a core that a run will take, about: how long avalanches will be is not known before."""
-        each = FLOWING + (QUIET if self.blocked == "second" else REST)
+        each = FLOWING + (QUIET if self.blocked == "second" else CALMING)
         span = min(self.duration, (self.avalanches or math.inf) * each)
         return cases.foreseen(self.scene(), self.settling + span)
 
