@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import shutil
 from pathlib import Path
 
@@ -139,3 +140,33 @@ def _busy() -> float:
     mine = psutil.Process()
     times = [process.cpu_times() for process in (mine, *mine.children(recursive=True))]
     return sum(t.user + t.children_user for t in times)
+
+
+# --- what was run at full length, kept as tables --------------------------------------------------------------------
+
+
+def script(name: str):
+    """A script of an example; those of different examples have the same names."""
+    spec = importlib.util.spec_from_file_location(name.replace("/", "_"), EXAMPLES / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_pause_is_called_rest_when_all_have_been_slow_for_long_enough():
+    called = script("12_silo/checks").called
+    slow, fast = [0.001] * 10, [0.1]
+    assert called(slow, 0.002) == pytest.approx(0.02)  # ten looks of 2 ms
+    assert called([*fast, *slow], 0.002) == pytest.approx(0.022)
+    assert np.isnan(called([*slow[:9], *fast, *slow[:9]], 0.002)) and np.isnan(called(slow[:9], 0.002))
+
+
+def test_heights_that_are_not_reached_are_censored_in_the_tables_too():
+    summary = script("11_brazil_nut/summary")
+    table = {"t(0.20)": np.array([1.0, np.nan, 3.0]), "duration": np.full(3, 30.0)}
+    times, never = summary.passage(table, 0.2)
+    assert times.tolist() == [1.0, 30.0, 3.0] and never == pytest.approx(1 / 3)
+    found, error = summary.cov(np.random.default_rng(1).normal(1.0, 0.1, 10000))
+    assert found == pytest.approx(0.1, abs=4 * error) and error == pytest.approx(
+        0.1 / np.sqrt(20000), rel=0.05
+    )

@@ -76,7 +76,7 @@ def run(name: str, workers: int) -> list[list[str]]:
         for (z_init, law, k), one in zip(labels, runs, strict=True):
             if one.status != "done":
                 raise SystemExit(f"{name}, draw {k}: {one.error}")
-            out = store.outputs(one)
+            out = store.outputs(one.key)
             at = np.interp(P, out["p"], out["z_p"])
             t = np.where(out["reached"] > 0, out["t_exit"], np.nan)
             rows.append(row(name, z_init, law, k, 0, float(out["t"][-1]), float(out["deepest"]), at, t))

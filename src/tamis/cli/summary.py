@@ -181,7 +181,14 @@ def print_simulator(simulator: Simulator) -> None:
 
     say(f"{simulator.name} (version {simulator.version})\n{documentation(simulator)}\n")
     ports = simulator.inputs.values()
-    spans = ["" if p.bounds is None else f"{p.bounds[0]:g} to {p.bounds[1]:g}" for p in ports]
+    spans = [
+        ", ".join(p.choices)
+        if p.choices
+        else ""
+        if p.bounds is None
+        else f"{p.bounds[0]:g} to {p.bounds[1]:g}"
+        for p in ports
+    ]
     rows = [(p.name, p.default, span, p.unit, p.doc) for p, span in zip(ports, spans, strict=True)]
     table(("input", "default", "bounds", "unit", "meaning"), rows)
     say()
