@@ -170,3 +170,66 @@ def test_heights_that_are_not_reached_are_censored_in_the_tables_too():
     assert found == pytest.approx(0.1, abs=4 * error) and error == pytest.approx(
         0.1 / np.sqrt(20000), rel=0.05
     )
+
+
+def test_stored_runs_of_the_nut_say_what_the_theory_page_says():
+    """Recomputed from the tables that `checks.py` wrote; bounds are the issue's where they are met."""
+    summary = script("11_brazil_nut/summary")
+    study = summary.load("study.csv")
+    low, high = (summary.chosen(study, z_init=z) for z in (0.02, 0.1))
+    assert (len(low["law"]), len(high["law"])) == (100, 40)
+    for rows, least, most in ((low, 0.035, 0.2), (high, 0.03, 0.14)):  # the paper: 4 to 16 %, growing with p
+        found = [summary.cov(rows[f"z_p({p:g})"])[0] for p in (0.1, 0.26, 0.5, 0.74, 0.82, 0.9)]
+        assert least - 0.003 < found[0] and found[-1] < most and (np.diff(found) > 0).all()
+    # the first flight: below 1 % up to 0.11 m, and below 0.22 m from 0.10 m; just above that at the next height
+    flight = {z: {round(h, 2): c for h, _, c in summary.first_flight(study, z, 0.23)} for z in (0.02, 0.1)}
+    assert max(c for h, c in flight[0.02].items() if h <= 0.11) < 0.01 < flight[0.02][0.12] < 0.013
+    assert max(c for h, c in flight[0.1].items() if h < 0.22) < 0.005 and flight[0.1][0.22] < 0.015
+    for rows, heights in ((low, range(14, 30)), (high, range(23, 30))):
+        found = [summary.cov(summary.passage(rows, h / 100)[0])[0] for h in heights]
+        assert min(found) > 0.4 and max(found) < 1.0
+    exit_time, never = summary.passage(low, 0.2)
+    assert never == 0.0 and exit_time.mean() == pytest.approx(3.15, abs=0.01)
+    assert np.quantile(exit_time, [0.05, 0.95]) == pytest.approx([1.58, 6.40], abs=0.02)
+
+
+def test_stored_checks_of_the_nut_say_what_the_theory_page_says():
+    summary = script("11_brazil_nut/summary")
+    table, study = summary.load("checks.csv"), summary.chosen(summary.load("study.csv"), z_init=0.02)
+    # the sideways shaking scatters the first flight, not the seed
+    cov = {
+        name: {
+            round(h, 2): c
+            for h, _, c in summary.first_flight(summary.chosen(table, check=f"flight, {name}"), 0.02, 0.2)
+        }
+        for name in ("E/100, one packing", "E/100, one draw", "E/100, one packing, not sideways")
+    }
+    assert cov["E/100, one packing"][0.12] > 0.008 and cov["E/100, one draw"][0.12] > 0.008
+    assert cov["E/100, one packing, not sideways"][0.13] < 0.003
+    # E/10 000 lies lower than E/1000 by five standard errors, E/100 above it by two or three
+    for name, low, high in (("E/10000", -18e-3, -8e-3), ("E/100", 3e-3, 9e-3)):
+        rows = summary.chosen(table, check=name)
+        for p in ("0.1", "0.5", "0.9"):
+            assert low < rows[f"z_p({p})"].mean() - study[f"z_p({p})"].mean() < high
+    share, error = summary.split(
+        (seeds := summary.load("seeds.csv")), [seeds[name] for name in ("z_p(0.5)", "t(0.20)", "t(0.26)")]
+    )
+    assert (share[2] > 0.9).all() and (np.abs(share[:2]) < 3 * error[:2] + 0.01).all()  # all of it the seed's
+
+
+def test_stored_pauses_and_flows_of_the_silo_say_what_the_theory_page_says():
+    checks = script("12_silo/checks")
+    found = {limit: rest for limit, *rest in checks.rest_table()}
+    blocked, called, wrong, _ = found[0.002]
+    assert (blocked, called, wrong) == (200, 174, 0)
+    flow = {grains: (mean[-1], error[-1]) for (_, grains), (mean, error, _) in checks.filling_table().items()}
+    assert {grains: round(mean) for grains, (mean, _) in flow.items()} == {400: 936, 800: 919, 1200: 999}
+
+
+def test_stored_avalanches_say_what_the_theory_page_says():
+    summary = script("12_silo/summary")
+    _, replicate, _, deepest, sizes = summary.load()
+    assert 35 < summary.exceeded(sizes, 0.01) < 55  # the paper: 45, 35 to 52
+    assert sizes.shape == (20, 20) and summary.of_draws(replicate, sizes).shape == (10, 40)
+    cov = sizes.std(axis=0, ddof=1) / sizes.mean(axis=0)
+    assert deepest.max() < 0.06 and cov[0] > cov[1] > cov[3] > cov[9]  # of the largest, to that near the median

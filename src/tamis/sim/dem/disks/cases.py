@@ -23,7 +23,7 @@ from tamis.types import Array
 
 GRAVITY = 9.81
 DRAG = 20.0  # 1/s, while grains settle
-TOO_DEEP = 0.2  # overlap over distance: at 0.35 the nut was 10 mm lower than at 0.05, at 0.15 it was not
+TOO_DEEP = 0.2  # overlap over distance: at 0.35 the nut was 15 mm lower than at 0.05, at 0.15 it was 5 mm
 _PIECE = 2000  # steps of settling between two looks at the clock
 _STRETCH = 0.2  # s of a core, to foresee what a run will take
 _DENSE = 2.2  # contacts a grain, settled
