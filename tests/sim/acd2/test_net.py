@@ -50,7 +50,7 @@ def test_a_grain_that_is_all_outside_has_its_volume_there() -> None:
 def pushed(x: np.ndarray, q: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
     force, H, push = np.zeros(6), np.zeros((6, 6)), np.zeros(6)
     geometry, at = placed(corners(0.08, 0.05, 0.06, 0.04), x, q)
-    _, energy = hold(geometry, at, 0, q, np.full(3, 0.1), 1e11, force, H, push)
+    _, energy = hold(geometry, at, 0, q, np.zeros(3), np.full(3, 0.1), 1e11, force, H, push)
     return energy, force, H
 
 

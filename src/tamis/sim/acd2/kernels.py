@@ -153,13 +153,13 @@ def upper(L: Floats, b: Floats) -> None:
 def load(grains: Grains, state: State, room: Room, gravity: float, stiffness: float, h: float) -> float:
     """Write forces, factors and what the bodies would do without contacts; return the energy of the net."""
     state.push[:] = 0.0
-    energy = 0.0
+    energy, centre = 0.0, np.zeros(3)
     for i in range(len(state.x)):
         force, H, mass, v, free = room.force[i], room.stiff[i], grains.mass[i], state.v[i], room.free[i]
         force[:] = 0.0
         H[:] = 0.0
         _, stored = hold(
-            grains.geometry, room.world, i, state.q[i], state.half, stiffness, force, H, state.push
+            grains.geometry, room.world, i, state.q[i], centre, state.half, stiffness, force, H, state.push
         )
         energy += stored
         force[2] -= mass[0] * gravity

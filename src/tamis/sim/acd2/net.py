@@ -96,6 +96,7 @@ def hold(
     world: World,
     grain: int,
     q: Floats,
+    centre: Floats,
     half: Floats,
     stiffness: float,
     force: Floats,
@@ -104,7 +105,7 @@ def hold(
 ) -> tuple[float, float]:
     """Add the net's force and stiffness on one grain, angular parts in its principal axes; return volume and energy.
 
-    ``push`` receives the forces on the sides: low and high x, y, z.
+    ``centre`` and ``half`` are those of the box; ``push`` receives the forces on the sides: low and high x, y, z.
     """
     moments, rows = np.empty(9), np.empty((3, 6))
     R = np.empty((3, 3))
@@ -112,10 +113,11 @@ def hold(
     for axis in range(3):
         for way in range(2):
             sign = 2.0 * way - 1.0
+            limit = half[axis] + sign * centre[axis]
             reached = world.high[grain, axis] if way == 1 else -world.low[grain, axis]
-            if reached <= half[axis]:
+            if reached <= limit:
                 continue
-            volume = outside(geometry, world, grain, axis, sign, half[axis], moments)
+            volume = outside(geometry, world, grain, axis, sign, limit, moments)
             if volume <= 0.0:
                 continue
             total += volume
