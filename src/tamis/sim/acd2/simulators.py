@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tamis.interfaces import Port
 from tamis.replays import Replay
-from tamis.sim.acd2 import drawing, drive
-from tamis.sim.acd2.scene import Gabion, Impact
+from tamis.sim.acd2 import drawing, drive, wall
+from tamis.sim.acd2.scene import Gabion, GabionWall, Impact
 from tamis.simulation import simulator
 from tamis.types import Array
 
@@ -83,3 +83,88 @@ def gabion(case: Gabion) -> dict[str, Array]:
 @gabion.replay
 def _show_gabion(case: Gabion, fps: float) -> Replay:
     return drawing.show_gabion(case, fps)
+
+
+@simulator(
+    name="tamis:acd2.gabion_wall",
+    version="1",
+    inputs=GabionWall,
+    outputs={
+        "t": Port("t", unit="s", doc="ends of the steps, from the start of the first impact on"),
+        **{
+            name: Port(
+                name,
+                unit="N",
+                doc=f"force on the sand behind the {quarter} quarter of the central gabion at t",
+            )
+            for name, quarter in zip(wall.SENSORS, wall.QUARTERS, strict=True)
+        },
+        "force": Port("force", unit="N", doc="force on the sand behind the whole wall at t"),
+        "a1": Port("a1", unit="m/s2", doc="acceleration of the ball along y in the jump at t"),
+        "a2": Port(
+            "a2", unit="m/s2", doc="along y, of the grain in the middle of the back of the central gabion"
+        ),
+        "a3": Port(
+            "a3", unit="m/s2", doc="to the left (-x), of a grain left of the middle of the central gabion"
+        ),
+        "a4": Port(
+            "a4", unit="m/s2", doc="to the right (x), of a grain right of the middle of the central gabion"
+        ),
+        "ball_speed": Port("ball_speed", unit="m/s", doc="velocity of the ball along y after the jump at t"),
+        "penetration": Port(
+            "penetration", unit="m", doc="way of the ball from where it can first touch the wall"
+        ),
+        "back": Port(
+            "back",
+            unit="m",
+            doc="mean displacement along y of the back of the central gabion since before the first impact",
+        ),
+        "back_largest": Port("back_largest", unit="m", doc="largest of a grain of the back of the wall"),
+        "contacts": Port("contacts", doc="contacts of the jump at t"),
+        "sweeps": Port("sweeps", doc="sweeps over the contacts that it took"),
+        "residual": Port("residual", doc="of the jump at t, of its largest velocity"),
+        "deepest": Port("deepest", unit="m", doc="deepest overlap at t"),
+        "kinetic": Port("kinetic", unit="J", doc="kinetic energy after the jump at t, the ball's included"),
+        "weight_energy": Port(
+            "weight_energy", unit="J", doc="energy of the grains' height over the floor at t"
+        ),
+        "sand_energy": Port("sand_energy", unit="J", doc="energy stored in the sand at t"),
+        "net_energy": Port("net_energy", unit="J", doc="energy stored in the nets at t"),
+        "lost_normal": Port("lost_normal", unit="J", doc="by k_n since the start"),
+        "lost_tangential": Port("lost_tangential", unit="J", doc="by k_t since the start"),
+        "lost_friction": Port("lost_friction", unit="J", doc="by dry friction since the start"),
+        "lost_reactive": Port(
+            "lost_reactive", unit="J", doc="by contacts that close without rebound, since the start"
+        ),
+        "displacement": Port("displacement", unit="m", doc="largest back_largest in each impact"),
+        "back_peak": Port("back_peak", unit="m", doc="largest back in each impact"),
+        "back_left": Port("back_left", unit="m", doc="back at the end of each impact"),
+        "force_peak": Port("force_peak", unit="N", doc="largest force in each impact"),
+        "central_peak": Port("central_peak", unit="N", doc="largest f1 + f2 + f3 + f4 in each impact"),
+        "ball_left": Port("ball_left", unit="m/s", doc="velocity of the ball at the end of each impact"),
+        "closure": Port(
+            "closure", doc="gap in the energy books over the largest entry; round-off if all is well"
+        ),
+        "momentum_closure": Port(
+            "momentum_closure", doc="gap in the momentum books of a step over the momentum of the ball"
+        ),
+        "x": Port(
+            "x", unit="m", doc="centres of the grains at the end, gabion by gabion from the lower left on"
+        ),
+        "q": Port("q", doc="unit quaternions of their principal axes at the end"),
+        "box": Port("box", unit="m", doc="centres of the boxes of the nets at the end"),
+    },
+    references=_REFERENCES,
+)
+def gabion_wall(case: GabionWall) -> dict[str, Array]:
+    """Strike a wall of gabions several times: grains in nets, on the floor, between two sides, before a bed of sand.
+
+    The nets go with their grains. The sand is a bed of springs of k_ww, one behind each grain of the back, that push
+    and do not pull.
+    """
+    return wall.simulate_wall(case)
+
+
+@gabion_wall.replay
+def _show_wall(case: GabionWall, fps: float) -> Replay:
+    return drawing.show_wall(case, fps)
