@@ -13,6 +13,7 @@ from tamis.simulation import find
 ONE = {
     "across": 1,
     "high": 1,
+    "packings": 1,
     "grains": 27,
     "side": 0.27,
     "ball_mass": 20.0,
@@ -21,6 +22,8 @@ ONE = {
     "energy_2": 0.0,
     "settling": 0.02,
     "duration": 0.04,
+    "dt": 2e-4,
+    "tolerance": 1e-4,
     "sweeps": 5000,
 }
 
@@ -39,8 +42,8 @@ def test_books_of_energy_and_momentum_close(run: wall.Run) -> None:
 
 def test_a_net_is_in_balance_and_follows_its_grains(run: wall.Run) -> None:
     given, pushed = run.signals.momentum[run.settled :], 20.0 * np.sqrt(2 * 300.0 / 20.0)
-    # what is left of the balance in a step: a share of the tolerance, of the ball's momentum
-    assert np.abs(given[:, struck.FROM_NET]).max() < 1e-3 * pushed
+    # what is left of the balance in a step: the tolerance, of the ball's momentum
+    assert np.abs(given[:, struck.FROM_NET]).max() < 1e-4 * pushed
     middle = run.state.x[1 : run.wall.moving].mean(axis=0)
     assert np.abs(run.wall.box[0] - middle).max() < 0.03  # still around them after they have moved by 0.1 m
     assert abs(middle[1]) > 0.03
@@ -49,8 +52,10 @@ def test_a_net_is_in_balance_and_follows_its_grains(run: wall.Run) -> None:
 def test_sand_pushes_and_does_not_pull(run: wall.Run) -> None:
     assert run.signals.force.min() >= 0.0
     assert run.signals.books[:, struck.SAND].max() > 10.0
-    loose = run.signals.back[:, 1] < 0.0
-    assert loose.any() and (run.signals.force[loose] == 0.0).all()
+    behind = run.wall.sensor >= 0
+    forward = behind & (run.state.x[:, 1] < run.wall.rest)
+    assert forward.any() and (run.wall.sand[forward] == 0.0).all()
+    assert (run.wall.sand[~behind] == 0.0).all()
 
 
 def test_a_ball_that_meets_one_grain_shares_its_momentum() -> None:
@@ -75,11 +80,19 @@ def test_a_wall_of_nine_is_read_by_its_sensors() -> None:
     assert found["momentum_closure"] < 1e-9
 
 
-def test_a_spring_alone_swings_as_it_should() -> None:
-    """Grains that do not meet, one spring each: half a period of k_ww and the mass."""
-    pytest.importorskip("scipy")
-    run = wall.strike(GabionWall(**ONE | {"duration": 1e-3}))
-    assert round(27 ** (2 / 3)) == 9 == (run.wall.sensor >= 0).sum()
+@pytest.mark.filterwarnings("ignore:the jump was not solved")
+def test_sand_gives_back_the_share_that_it_is_told_to() -> None:
+    """Work done on the sand and what it gives back, over one push and return of a gabion."""
+    for share in (1.0, 0.25):
+        run = wall.strike(GabionWall(**ONE | {"rebound": share, "duration": 0.06}))
+        given = -run.signals.books[run.settled :, struck.BY_SAND]
+        assert run.signals.force[-1].sum() < 0.01 * run.signals.force.max()  # all but let go
+        # 3 %: the force is held over a step of a thirtieth of the pulse, and a few grains are pushed twice
+        assert given[-1] / given.max() == pytest.approx(1.0 - share, abs=0.03)
+
+
+def test_the_back_is_a_layer_of_grains(run: wall.Run) -> None:
+    assert (run.wall.sensor >= 0).sum() == round(27 ** (2 / 3)) == 9
 
 
 def test_bad_walls_are_refused_by_name() -> None:

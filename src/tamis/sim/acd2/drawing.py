@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 
 from tamis.replays import Replay, Shape
-from tamis.sim.acd2 import drive, wall
-from tamis.sim.acd2.scene import Gabion, GabionWall
+from tamis.sim.acd2 import drive, layer, wall
+from tamis.sim.acd2.scene import Gabion, GabionWall, Layer
 from tamis.sim.acd2.striking import Run
 from tamis.sim.common.shapes import Convex, hull_of
 from tamis.types import Array
@@ -49,6 +49,12 @@ def show_wall(case: GabionWall, fps: float) -> Replay:
     """Return the wall from the first impact to the end of the last: ball, grains, and the boxes of the nets."""
     every = max(1, round(1.0 / (fps * case.dt)))
     return _struck(wall.strike(case, every), case.ball_diameter, case.side, case.dt, every)
+
+
+def show_layer(case: Layer, fps: float) -> Replay:
+    """Return the layer during its impact."""
+    every = max(1, round(1.0 / (fps * case.dt)))
+    return _struck(layer.strike(case, every), case.ball_diameter, case.width, case.dt, every)
 
 
 def _struck(run: Run, diameter: float, side: float, dt: float, every: int) -> Replay:

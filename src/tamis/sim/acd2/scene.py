@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from tamis.errors import StudyError
 from tamis.interfaces import Case, port
 
@@ -101,6 +103,9 @@ class GabionWall(Case):
 
     across: int = port(3, bounds=(1, 21), doc="gabions side by side; their middle one is the central one")
     high: int = port(3, bounds=(1, 21), doc="gabions on each other")
+    packings: int = port(
+        9, bounds=(1, 441), doc="different ones, laid in turn, each turned by one of the rotations of a cube"
+    )
     grains: int = port(216, bounds=(1, 2000), doc="number of grains of a gabion")
     a: float = port(
         0.078, unit="m", bounds=(1e-3, 10.0), doc="mean length of a grain, before scaling to its volume"
@@ -124,6 +129,11 @@ class GabionWall(Case):
     k_ww: float = port(
         3e4, unit="N/m", bounds=(0.0, 1e9), doc="stiffness of the sand behind each grain of the back"
     )
+    rebound: float = port(
+        1.0,
+        bounds=(0.01, 1.0),
+        doc="share of the work done on the sand that it gives back; 1: elastic, as printed",
+    )
     k_n: float = port(5e-4, unit="kg", bounds=(0.0, 1e6), doc="normal constant of the pseudo-potential")
     k_t: float = port(3e-4, unit="kg", bounds=(0.0, 1e6), doc="tangential constant of the pseudo-potential")
     gravity: float = port(9.81, unit="m/s2", bounds=(0.0, 1e3), doc="downwards, along -z")
@@ -143,8 +153,8 @@ class GabionWall(Case):
         0.1, unit="s", bounds=(1e-4, 10.0), doc="of each impact; the next ball follows at once"
     )
     settling: float = port(0.1, unit="s", bounds=(1e-4, 10.0), doc="of the wall before the first")
-    dt: float = port(2e-4, unit="s", bounds=(1e-6, 1e-2), doc="step")
-    tolerance: float = port(1e-4, bounds=(1e-12, 0.1), doc="residual of a jump, of its largest velocity")
+    dt: float = port(2.5e-4, unit="s", bounds=(1e-6, 1e-2), doc="step")
+    tolerance: float = port(1e-3, bounds=(1e-12, 0.1), doc="residual of a jump, of its largest velocity")
     sweeps: int = port(500, bounds=(10, 1_000_000), doc="after which a jump is left as it is")
     seed: int = port(1, bounds=(0, 2**63 - 1), doc="of the packings and of how each lies in its box")
 
@@ -173,9 +183,51 @@ class GabionWall(Case):
         return given[: given.index(0.0)] if 0.0 in given else given
 
     def packing(self, number: int = 0) -> Gabion:
-        """Return the scene that packs one of its gabions."""
+        """Return the scene that packs one of its gabions, with constants of its own: those of the wall do not count."""
+        seed = np.random.SeedSequence((self.seed, number)).generate_state(1, np.uint64) >> np.uint64(1)
         return Gabion(
             grains=self.grains, a=self.a, b=self.b, c=self.c, d=self.d, dispersion=self.dispersion,
-            volume=self.volume, density=self.density, side=self.side, k_net=self.k_net, k_n=self.k_n, k_t=self.k_t,
-            gravity=self.gravity, hold=1e-3, sweeps=self.sweeps, seed=self.seed + number,
+            volume=self.volume, density=self.density, side=self.side, hold=1e-3, seed=int(seed[0]),
         )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Layer(Case):
+    """Grains in a pit with a rigid floor and rigid sides, struck from above by a ball.
+
+    By default rocks of 0.3 m, some 1.4 m deep, and a ball of 10 t: the order of the vertical drops of 500 to
+    3000 kJ that Dimnet et al. (2013, 10.1007/s00707-013-0900-8) announce; nothing more of these tests is printed.
+    """
+
+    grains: int = port(500, bounds=(1, 20_000), doc="number of grains")
+    a: float = port(
+        0.078, unit="m", bounds=(1e-3, 10.0), doc="mean length of a grain, before scaling to its volume"
+    )
+    b: float = port(0.053, unit="m", bounds=(1e-3, 10.0), doc="mean height")
+    c: float = port(0.065, unit="m", bounds=(1e-3, 10.0), doc="mean width")
+    d: float = port(0.038, unit="m", bounds=(1e-3, 10.0), doc="mean length of its ridges")
+    dispersion: float = port(0.23, bounds=(0.0, 0.5), doc="largest relative deviation of each of these")
+    volume: float = port(0.027, unit="m3", bounds=(1e-9, 1e3), doc="volume of a grain of mean dimensions")
+    density: float = port(2600.0, unit="kg/m3", bounds=(100.0, 2e4), doc="density of the grains")
+    width: float = port(4.0, unit="m", bounds=(1e-2, 1e3), doc="side of the square pit")
+    k_n: float = port(5e-4, unit="kg", bounds=(0.0, 1e6), doc="normal constant of the pseudo-potential")
+    k_t: float = port(3e-4, unit="kg", bounds=(0.0, 1e6), doc="tangential constant of the pseudo-potential")
+    gravity: float = port(9.81, unit="m/s2", bounds=(0.0, 1e3), doc="downwards, along -z")
+    ball_mass: float = port(1e4, unit="kg", bounds=(1e-3, 1e7), doc="mass of the ball")
+    ball_diameter: float = port(1.94, unit="m", bounds=(1e-2, 100.0), doc="diameter of the ball")
+    energy: float = port(5e5, unit="J", bounds=(0.0, 1e9), doc="of the ball when it meets the layer")
+    duration: float = port(0.5, unit="s", bounds=(1e-4, 10.0), doc="of the impact")
+    settling: float = port(
+        2.0, unit="s", bounds=(1e-4, 100.0), doc="of the grains before it, from a loose lattice"
+    )
+    dt: float = port(1e-3, unit="s", bounds=(1e-6, 1e-2), doc="step")
+    tolerance: float = port(1e-4, bounds=(1e-12, 0.1), doc="residual of a jump, of its largest velocity")
+    sweeps: int = port(500, bounds=(10, 1_000_000), doc="after which a jump is left as it is")
+    seed: int = port(1, bounds=(0, 2**63 - 1), doc="of dimensions, places and orientations")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.ball_diameter > self.width:
+            raise StudyError(
+                f"layer: a ball of {self.ball_diameter:g} m does not go into a pit of {self.width:g} m"
+            )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tamis.interfaces import Port
 from tamis.replays import Replay
-from tamis.sim.acd2 import drawing, drive, wall
-from tamis.sim.acd2.scene import Gabion, GabionWall, Impact
+from tamis.sim.acd2 import drawing, drive, layer, wall
+from tamis.sim.acd2.scene import Gabion, GabionWall, Impact, Layer
 from tamis.simulation import simulator
 from tamis.types import Array
 
@@ -85,6 +85,25 @@ def _show_gabion(case: Gabion, fps: float) -> Replay:
     return drawing.show_gabion(case, fps)
 
 
+_STEPS = {
+    "contacts": Port("contacts", doc="contacts of the jump at t"),
+    "sweeps": Port("sweeps", doc="sweeps over the contacts that it took"),
+    "residual": Port("residual", doc="of the jump at t, of its largest velocity"),
+    "deepest": Port("deepest", unit="m", doc="deepest overlap at t"),
+    "kinetic": Port("kinetic", unit="J", doc="kinetic energy after the jump at t, the ball's included"),
+    "lost_reactive": Port(
+        "lost_reactive", unit="J", doc="by contacts that close without rebound, since the start"
+    ),
+    "closure": Port(
+        "closure", doc="gap in the energy books over the largest entry; round-off if all is well"
+    ),
+    "momentum_closure": Port(
+        "momentum_closure", doc="gap in the momentum books of a step over the momentum of the ball"
+    ),
+    "q": Port("q", doc="unit quaternions of the grains' principal axes at the end"),
+}
+
+
 @simulator(
     name="tamis:acd2.gabion_wall",
     version="1",
@@ -120,38 +139,25 @@ def _show_gabion(case: Gabion, fps: float) -> Replay:
             doc="mean displacement along y of the back of the central gabion since before the first impact",
         ),
         "back_largest": Port("back_largest", unit="m", doc="largest of a grain of the back of the wall"),
-        "contacts": Port("contacts", doc="contacts of the jump at t"),
-        "sweeps": Port("sweeps", doc="sweeps over the contacts that it took"),
-        "residual": Port("residual", doc="of the jump at t, of its largest velocity"),
-        "deepest": Port("deepest", unit="m", doc="deepest overlap at t"),
-        "kinetic": Port("kinetic", unit="J", doc="kinetic energy after the jump at t, the ball's included"),
         "weight_energy": Port(
             "weight_energy", unit="J", doc="energy of the grains' height over the floor at t"
         ),
         "sand_energy": Port("sand_energy", unit="J", doc="energy stored in the sand at t"),
+        "sand_work": Port("sand_work", unit="J", doc="work done by the sand on the grains since the start"),
         "net_energy": Port("net_energy", unit="J", doc="energy stored in the nets at t"),
         "lost_normal": Port("lost_normal", unit="J", doc="by k_n since the start"),
         "lost_tangential": Port("lost_tangential", unit="J", doc="by k_t since the start"),
         "lost_friction": Port("lost_friction", unit="J", doc="by dry friction since the start"),
-        "lost_reactive": Port(
-            "lost_reactive", unit="J", doc="by contacts that close without rebound, since the start"
-        ),
         "displacement": Port("displacement", unit="m", doc="largest back_largest in each impact"),
         "back_peak": Port("back_peak", unit="m", doc="largest back in each impact"),
         "back_left": Port("back_left", unit="m", doc="back at the end of each impact"),
         "force_peak": Port("force_peak", unit="N", doc="largest force in each impact"),
         "central_peak": Port("central_peak", unit="N", doc="largest f1 + f2 + f3 + f4 in each impact"),
         "ball_left": Port("ball_left", unit="m/s", doc="velocity of the ball at the end of each impact"),
-        "closure": Port(
-            "closure", doc="gap in the energy books over the largest entry; round-off if all is well"
-        ),
-        "momentum_closure": Port(
-            "momentum_closure", doc="gap in the momentum books of a step over the momentum of the ball"
-        ),
         "x": Port(
             "x", unit="m", doc="centres of the grains at the end, gabion by gabion from the lower left on"
         ),
-        "q": Port("q", doc="unit quaternions of their principal axes at the end"),
+        **_STEPS,
         "box": Port("box", unit="m", doc="centres of the boxes of the nets at the end"),
     },
     references=_REFERENCES,
@@ -168,3 +174,40 @@ def gabion_wall(case: GabionWall) -> dict[str, Array]:
 @gabion_wall.replay
 def _show_wall(case: GabionWall, fps: float) -> Replay:
     return drawing.show_wall(case, fps)
+
+
+@simulator(
+    name="tamis:acd2.layer",
+    version="1",
+    inputs=Layer,
+    outputs={
+        "t": Port("t", unit="s", doc="ends of the steps, from the start of the impact on"),
+        "floor": Port("floor", unit="N", doc="percussions on the floor in the jump at t over the step"),
+        "ball_speed": Port(
+            "ball_speed", unit="m/s", doc="velocity of the ball downwards after the jump at t"
+        ),
+        "a1": Port("a1", unit="m/s2", doc="acceleration of the ball downwards in the jump at t"),
+        "penetration": Port(
+            "penetration", unit="m", doc="way of the ball from where it can first touch the layer"
+        ),
+        "depth": Port("depth", unit="m", doc="largest penetration"),
+        "thickness": Port(
+            "thickness", unit="m", doc="of the layer before the impact: mean of the top of each column"
+        ),
+        **_STEPS,
+        "x": Port("x", unit="m", doc="centres of the grains at the end"),
+    },
+    references=_REFERENCES,
+)
+def gravel_layer(case: Layer) -> dict[str, Array]:
+    """Drop a ball on a layer of grains between a rigid floor and rigid sides.
+
+    Bodies are rigid: what reaches the floor in one step is a percussion, and the peak of its force depends on the
+    step and on the filter that it is read through.
+    """
+    return layer.simulate_layer(case)
+
+
+@gravel_layer.replay
+def _show_layer(case: Layer, fps: float) -> Replay:
+    return drawing.show_layer(case, fps)

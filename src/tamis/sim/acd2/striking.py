@@ -32,7 +32,7 @@ class Laws:
     k_t: float
     gravity: float
     k_net: float
-    k_ww: float
+    sand: tuple[float, float]  # N/m, and the share of work given back
     dt: float
     touch: float
     tolerance: float
@@ -92,7 +92,7 @@ def around(
     return Wall(
         moving, weighs, of[0], of[1], np.array(follow), masses, np.full(3, 0.5 * side), box.copy(),
         np.zeros((count, 3)), np.zeros((count, 3)), np.zeros((count, 3)), np.zeros((count, 3)), np.zeros(b),
-        np.zeros(b), np.zeros((b, 6)), np.zeros(7),
+        np.zeros(b), np.zeros(b), np.zeros((b, 6)), np.zeros(7),
     )  # fmt: skip
 
 
@@ -119,6 +119,7 @@ class Run:
         self.signals.x[0], self.signals.q[0] = self.state.x, self.state.q
         self.signals.box[0] = self.wall.box
         self.done = 0
+        self.settled_at = np.zeros((0, 3))  # places of the grains before the first impact
         self.starts = np.zeros((impacts, 2, 3))  # place and velocity of the ball
         self.momentum = np.zeros((impacts, 3))  # of all bodies at the start of an impact
         self.kinetic = np.zeros(impacts)
@@ -140,7 +141,8 @@ class Run:
                 f"{1e3 * size:.3g} mm: leave a larger gap between them"
             )
         self._advance(self.settled - 1)
-        self.wall.rest[:] = self.state.x[:, 1]
+        self.wall.rest[:], self.wall.deep[:] = self.state.x[:, 1], 0.0
+        self.settled_at = self.state.x[1 : self.wall.moving].copy()
 
     def strike(self, number: int, place: Array, velocity: Array) -> None:
         """Start the ball for one impact and take its steps."""
@@ -158,7 +160,7 @@ class Run:
         while self.done < last:
             status, self.done, need = struck.strike(
                 self.grains, self.wall, self.state, self.room, self.signals, (laws.k_n, laws.k_t), laws.gravity,
-                laws.k_net, laws.k_ww, laws.dt, laws.touch, laws.tolerance, laws.sweeps, self.done, last,
+                laws.k_net, laws.sand, laws.dt, laws.touch, laws.tolerance, laws.sweeps, self.done, last,
             )  # fmt: skip
             if status == kernels.NOT_FINITE:
                 raise SimulationError(

@@ -19,7 +19,8 @@ What is left of the balance is booked as an impulse of the net.
 
 Springs (the sand behind a wall, a Winkler bed) push a grain back by ``k d``, ``d`` being how far its centre has gone
 along y; they are soft (3e4 N/m: 180 rad/s for a grain of 0.9 kg) and are taken as they are at the end of the
-step, which keeps their energy.
+step, which keeps their energy. Sand that gives back a share ``e`` of the work done on it comes back by ``k/e`` from
+the deepest that it has been (Walton & Braun 1986, 10.1122/1.549893) and keeps the rest of the way.
 """
 
 from __future__ import annotations
@@ -74,6 +75,7 @@ class Wall(NamedTuple):
     stiff: Floats  # (g, 3) sums of H
     pull: Floats  # (g, 3) sums of f
     rest: Floats  # (b,) y at which springs are slack
+    deep: Floats  # (b,) deepest that they have been pushed
     sand: Floats  # (b,) forces of springs
     base: Floats  # (b, 6) what the bodies would do with nets at rest, as momenta
     work: Floats  # (7,) works and losses since the start
@@ -106,11 +108,14 @@ def load(
     room: Room,
     gravity: float,
     k_net: float,
-    k_sand: float,
+    sand: tuple[float, float],
     h: float,
     books: Floats,
 ) -> None:
-    """Write forces and factors; book what is stored in nets and springs."""
+    """Write forces and factors; book what is stored in nets and springs.
+
+    ``sand`` is the stiffness of a spring and the share of work that it gives back.
+    """
     wall.stiff[:] = 0.0
     wall.pull[:] = 0.0
     books[:] = 0.0
@@ -136,9 +141,14 @@ def load(
             for axis in range(3):
                 wall.stiff[g, axis] += H[axis, axis]
                 wall.pull[g, axis] += force[axis]
-        depth = state.x[i, 1] - wall.rest[i]
-        wall.sand[i] = -k_sand * depth if wall.sensor[i] >= 0 and depth > 0.0 else 0.0
-        books[SAND] -= 0.5 * wall.sand[i] * depth
+        wall.sand[i] = 0.0
+        if wall.sensor[i] >= 0 and sand[0] > 0.0:
+            depth = state.x[i, 1] - wall.rest[i]
+            wall.deep[i] = max(wall.deep[i], depth)
+            push = sand[0] * (wall.deep[i] - (wall.deep[i] - depth) / sand[1])
+            if push > 0.0:
+                wall.sand[i] = -push
+                books[SAND] += 0.5 * push * push * sand[1] / sand[0]
         factorise(mass, H, 2.0 * h * h, room.factor[i])
         weight = wall.weighs[i] * gravity
         books[WEIGHT] += mass[0] * weight * state.x[i, 2]
@@ -308,7 +318,7 @@ def strike(
     laws: tuple[float, float],
     gravity: float,
     k_net: float,
-    k_sand: float,
+    sand: tuple[float, float],
     h: float,
     touch: float,
     tolerance: float,
@@ -337,7 +347,7 @@ def strike(
         n = collide(pairs, n_pairs, grains.geometry, room.world, touch, found, room.narrow)
         if n > len(found.gap):
             return MORE_CONTACTS, step, n
-        load(grains, wall, state, room, gravity, k_net, k_sand, h, signals.books[step])
+        load(grains, wall, state, room, gravity, k_net, sand, h, signals.books[step])
         count = arrange(state, room, n, touch)
         deepest = 0.0
         for k in range(count):
