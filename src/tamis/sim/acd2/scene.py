@@ -46,6 +46,11 @@ class Gabion(Case):
     c: float = port(0.065, unit="m", bounds=(1e-3, 10.0), doc="mean width")
     d: float = port(0.038, unit="m", bounds=(1e-3, 10.0), doc="mean length of its ridges")
     dispersion: float = port(0.23, bounds=(0.0, 0.5), doc="largest relative deviation of each of these")
+    vertices: str = port(
+        "",
+        kind="file",
+        doc="CSV with columns x, y, z: corners of another shape, scaled to the volume; empty: a, b, c, d",
+    )
     volume: float = port(3.47e-4, unit="m3", bounds=(1e-9, 1e3), doc="volume of a grain of mean dimensions")
     density: float = port(2600.0, unit="kg/m3", bounds=(100.0, 2e4), doc="density of the grains")
     side: float = port(0.5, unit="m", bounds=(1e-3, 100.0), doc="side of the box")
@@ -57,6 +62,9 @@ class Gabion(Case):
     )
     k_n: float = port(5e-4, unit="kg", bounds=(0.0, 1e6), doc="normal constant of the pseudo-potential")
     k_t: float = port(3e-4, unit="kg", bounds=(0.0, 1e6), doc="tangential constant of the pseudo-potential")
+    mu: float = port(
+        0.5, bounds=(0.0, 10.0), doc="dry friction of grains on each other; 0: none, as in the paper"
+    )
     gravity: float = port(9.81, unit="m/s2", bounds=(0.0, 1e3), doc="downwards, along -z")
     speed: float = port(
         0.2, unit="m/s", bounds=(1e-3, 10.0), doc="at which each side of the box closes, without gravity"

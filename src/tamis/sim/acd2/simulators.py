@@ -42,7 +42,7 @@ def impact(case: Impact) -> dict[str, Array]:
 
 @simulator(
     name="tamis:acd2.gabion",
-    version="1",
+    version="2",
     inputs=Gabion,
     outputs={
         "t": Port("t", unit="s", doc="ends of the steps"),
@@ -53,6 +53,7 @@ def impact(case: Impact) -> dict[str, Array]:
         "deepest": Port("deepest", unit="m", doc="deepest overlap of two grains at t"),
         "kinetic": Port("kinetic", unit="J", doc="kinetic energy after the jump at t"),
         "net_energy": Port("net_energy", unit="J", doc="energy stored in the net at t"),
+        "friction": Port("friction", unit="J", doc="energy lost to dry friction until t"),
         "outside": Port("outside", unit="m3", doc="volume of the grains outside the box at t, side by side"),
         "closed": Port("closed", unit="s", doc="time at which the box had its size"),
         "extent": Port(
@@ -74,8 +75,8 @@ def impact(case: Impact) -> dict[str, Array]:
 def gabion(case: Gabion) -> dict[str, Array]:
     """Pack grains into a box of wire net: from a lattice, by sides that close in, until they are at rest.
 
-    A grain is pushed back by k_net times its volume outside the box. The box fails to close where the grains push
-    harder than `hardest` all the time.
+    A grain is pushed back by k_net times its volume outside the box. The box closes without gravity and friction, and
+    fails to close where the grains push harder than `hardest` all the time; then both act, on the net as well.
     """
     return drive.simulate_gabion(case)
 
