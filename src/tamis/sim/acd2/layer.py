@@ -51,7 +51,16 @@ def strike(scene: Layer, every: int = 0) -> Run:
     """Let the grains come to rest and drop the ball; places are kept every so many steps, 0: at the end only."""
     touch = TOUCH * scene.volume ** (1.0 / 3.0)
     laws = Laws(
-        scene.k_n, scene.k_t, scene.gravity, 0.0, (0.0, 1.0), scene.dt, touch, scene.tolerance, scene.sweeps
+        scene.k_n,
+        scene.k_t,
+        scene.mu,
+        scene.gravity,
+        0.0,
+        (0.0, 1.0),
+        scene.dt,
+        touch,
+        scene.tolerance,
+        scene.sweeps,
     )
     run = Run(build(scene), laws, (scene.settling, scene.duration), 1, every)
     run.settle()

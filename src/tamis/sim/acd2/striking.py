@@ -30,6 +30,7 @@ class Laws:
 
     k_n: float
     k_t: float
+    mu: float
     gravity: float
     k_net: float
     sand: tuple[float, float]  # N/m, and the share of work given back
@@ -159,8 +160,8 @@ class Run:
         laws, last = self.laws, self.done + steps
         while self.done < last:
             status, self.done, need = struck.strike(
-                self.grains, self.wall, self.state, self.room, self.signals, (laws.k_n, laws.k_t), laws.gravity,
-                laws.k_net, laws.sand, laws.dt, laws.touch, laws.tolerance, laws.sweeps, self.done, last,
+                self.grains, self.wall, self.state, self.room, self.signals, (laws.k_n, laws.k_t, laws.mu),
+                laws.gravity, laws.k_net, laws.sand, laws.dt, laws.touch, laws.tolerance, laws.sweeps, self.done, last,
             )  # fmt: skip
             if status == kernels.NOT_FINITE:
                 raise SimulationError(

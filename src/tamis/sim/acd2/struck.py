@@ -18,9 +18,10 @@ keep small. ``V`` is moved by ``(m + c)/m`` of what it asks for, at most by 1.9 
 What is left of the balance is booked as an impulse of the net.
 
 Springs (the sand behind a wall, a Winkler bed) push a grain back by ``k d``, ``d`` being how far its centre has gone
-along y; they are soft (3e4 N/m: 180 rad/s for a grain of 0.9 kg) and are taken as they are at the end of the
-step, which keeps their energy. Sand that gives back a share ``e`` of the work done on it comes back by ``k/e`` from
-the deepest that it has been (Walton & Braun 1986, 10.1122/1.549893) and keeps the rest of the way.
+along y; they are soft (3e4 N/m: 180 rad/s for a grain of 0.9 kg) and are taken as they are at the end of the step,
+which keeps their energy. Sand that gives back a share ``e`` of the work done on it comes back by ``k/e`` from the
+deepest that it has been (Walton & Braun 1986, 10.1122/1.549893) and keeps the rest of the way. Grains rub on each
+other and on planes, not on nets.
 """
 
 from __future__ import annotations
@@ -218,7 +219,7 @@ def jump(
     state: State,
     room: Room,
     count: int,
-    laws: tuple[float, float],
+    laws: tuple[float, float, float],
     gravity: float,
     h: float,
     impulses: Floats,
@@ -226,7 +227,7 @@ def jump(
 ) -> bool:
     """Write the velocities after the jump and book impulses and works; return whether all is finite."""
     contacts, r, work = room.contacts, room.start, wall.work
-    k_n, k_t = laws
+    k_n, k_t, _ = laws
     impulses[:] = 0.0
     given[:] = 0.0
     for i in range(count):
@@ -315,7 +316,7 @@ def strike(
     state: State,
     room: Room,
     signals: Signals,
-    laws: tuple[float, float],
+    laws: tuple[float, float, float],
     gravity: float,
     k_net: float,
     sand: tuple[float, float],
@@ -328,9 +329,11 @@ def strike(
 ) -> tuple[int, int, int]:
     """Take the steps ``first`` to ``last - 1``; return a status, the next step, and how much room it asks for.
 
-    A step that asks for more room has moved the bodies already: it is taken up again after the motion.
+    ``laws`` are k_n, k_t and mu. A step that asks for more room has moved the bodies already: it is taken up again
+    after the motion.
     """
     found, pairs = room.found, room.pairs
+    room.contacts.mu[:] = laws[2]
     for step in range(first, last):
         if signals.counts[step, 1] >= 0:  # -1: it has moved
             move(grains, state, h)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import itertools
 import math
 import warnings
-from functools import lru_cache
 
 import numpy as np
 
 from tamis.errors import SimulationError, TamisWarning
 from tamis.sim.acd2 import struck
-from tamis.sim.acd2.drive import TOUCH, pack
-from tamis.sim.acd2.scene import Gabion, GabionWall
+from tamis.sim.acd2.drive import TOUCH
+from tamis.sim.acd2.scene import GabionWall
 from tamis.sim.acd2.striking import CLEAR, Built, Laws, Run, around, bodies, stand, start
+from tamis.sim.acd2.stored import packed
 from tamis.sim.common.rotations import hamilton, matrices, quaternion_of
 from tamis.sim.common.shapes import Convex
 from tamis.types import Array, Indices
@@ -45,22 +45,17 @@ def turns() -> Array:
     return np.array(found)
 
 
-@lru_cache(maxsize=32)
-def packed(scene: Gabion) -> tuple[list[Convex], Array, Array]:
-    """Return the grains of a packed gabion, their places about its middle and their quaternions."""
-    with warnings.catch_warnings():  # of jumps that end at their limit: overlaps of the start are looked at
-        warnings.simplefilter("ignore", TamisWarning)
-        packing = pack(scene)
-    return packing.shapes, packing.state.x, packing.state.q
-
-
 def build(scene: GabionWall) -> Built:
     """Lay gabions next to each other, each turned by one of the 24 rotations of a cube."""
     rng = np.random.default_rng(scene.seed)
     pitch, count = scene.side + scene.gap, scene.across * scene.high
     shapes, places, quaternions, boxes = [], [], [], []
     for number, (row, column) in enumerate(itertools.product(range(scene.high), range(scene.across))):
-        own, x, q = packed(scene.packing(number % scene.packings))
+        with (
+            warnings.catch_warnings()
+        ):  # of jumps that end at their limit: overlaps of the start are looked at
+            warnings.simplefilter("ignore", TamisWarning)
+            own, x, q = packed(scene.packing(number % scene.packings))
         R = turns()[rng.integers(24)]
         middle = np.array([(column - 0.5 * (scene.across - 1)) * pitch, 0.0, (row + 0.5) * pitch])
         shapes += own
@@ -125,7 +120,7 @@ def sensors(
 def strike(scene: GabionWall, every: int = 0) -> Run:
     """Settle a wall and strike it; places are kept every so many steps, 0: at the end only."""
     laws = Laws(
-        scene.k_n, scene.k_t, scene.gravity, scene.k_net, (scene.k_ww, scene.rebound), scene.dt,
+        scene.k_n, scene.k_t, scene.mu, scene.gravity, scene.k_net, (scene.k_ww, scene.rebound), scene.dt,
         TOUCH * scene.volume ** (1.0 / 3.0), scene.tolerance, scene.sweeps,
     )  # fmt: skip
     run = Run(build(scene), laws, (scene.settling, scene.duration), len(scene.energies), every)
