@@ -1,9 +1,9 @@
 """Draw a wall of nine gabions after four impacts in the layout of Figures 12 to 21 of Dimnet et al. (2013).
 
-`python figures.py` strikes the wall of the defaults (half an hour with its packings the first time, on one core), keeps its
-signals in wall.npz and draws forces.png, accelerations.png and displacements.png. The measured curves of the paper are
-not printed as numbers, so there is nothing to lay beside these; what bounds them is a plastic collision of the ball with
-all gabions or with the central one alone, and a bed of springs.
+`python figures.py` strikes the wall of the defaults, which takes minutes on one core and more the first time, for its
+packings; it keeps the signals in wall.npz and draws forces.png, accelerations.png and displacements.png. The measured
+curves of the paper are not printed as numbers, so there is nothing to lay beside these; what bounds them is a plastic
+collision of the ball with all gabions or with the central one alone, and a bed of springs.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
-
 from observe import filtered
+
 from tamis.simulation import find
 
 HERE = Path(__file__).parent

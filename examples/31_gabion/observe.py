@@ -12,7 +12,9 @@ def filtered(t, signal):
 
     rate = 1.0 / (t[1] - t[0])
     if rate <= 2.0 * CUTOFF:
-        raise ValueError(f"a filter of {CUTOFF:g} Hz needs more than {2 * CUTOFF:g} samples a second, found {rate:g}")
+        raise ValueError(
+            f"a filter of {CUTOFF:g} Hz needs more than {2 * CUTOFF:g} samples a second, found {rate:g}"
+        )
     return sosfilt(butter(2, CUTOFF, fs=rate, output="sos"), signal)
 
 

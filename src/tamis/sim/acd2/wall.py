@@ -12,8 +12,8 @@ from tamis.errors import SimulationError, TamisWarning
 from tamis.sim.acd2 import struck
 from tamis.sim.acd2.drive import TOUCH
 from tamis.sim.acd2.scene import GabionWall
-from tamis.sim.acd2.striking import CLEAR, Built, Laws, Run, around, bodies, stand, start
 from tamis.sim.acd2.stored import packed
+from tamis.sim.acd2.striking import CLEAR, Built, Laws, Run, around, bodies, stand, start
 from tamis.sim.common.rotations import hamilton, matrices, quaternion_of
 from tamis.sim.common.shapes import Convex
 from tamis.types import Array, Indices
