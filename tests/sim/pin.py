@@ -47,7 +47,7 @@ POINTS = {
             "ball_mass": 500.0,
             "ball_diameter": 0.6,
             "energy": 1e4,
-            "settling": 0.3,
+            "settling": 0.6,
             "duration": 0.02,
         },
     ],

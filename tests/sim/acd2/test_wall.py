@@ -41,12 +41,12 @@ def test_books_of_energy_and_momentum_close(run: wall.Run) -> None:
 
 
 def test_a_net_is_in_balance_and_follows_its_grains(run: wall.Run) -> None:
-    given, pushed = run.signals.momentum[run.settled :], 20.0 * np.sqrt(2 * 300.0 / 20.0)
-    # what is left of the balance in a step: the tolerance, of the ball's momentum
-    assert np.abs(given[:, struck.FROM_NET]).max() < 1e-4 * pushed
+    given, speed = run.signals.momentum[run.settled :], np.sqrt(2 * 300.0 / 20.0)
+    # what is left of the balance in a step: the tolerance, of the grains' mass at twice the ball's speed
+    assert np.abs(given[:, struck.FROM_NET]).max() < 1e-4 * run.wall.gabions[0] * 2.0 * speed
     middle = run.state.x[1 : run.wall.moving].mean(axis=0)
-    assert np.abs(run.wall.box[0] - middle).max() < 0.03  # still around them after they have moved by 0.1 m
-    assert abs(middle[1]) > 0.03
+    assert np.abs(run.wall.box[0] - middle).max() < 0.03  # still around them after they have moved
+    assert abs(middle[1]) > 0.01
 
 
 def test_sand_pushes_and_does_not_pull(run: wall.Run) -> None:
@@ -82,13 +82,14 @@ def test_a_wall_of_nine_is_read_by_its_sensors() -> None:
 
 @pytest.mark.filterwarnings("ignore:the jump was not solved")
 def test_sand_gives_back_the_share_that_it_is_told_to() -> None:
-    """Work done on the sand and what it gives back, over one push and return of a gabion."""
+    """Work done on the sand, less what is stored in it, is its share of the largest energy of each spring."""
     for share in (1.0, 0.25):
         run = wall.strike(GabionWall(**ONE | {"rebound": share, "duration": 0.06}))
-        given = -run.signals.books[run.settled :, struck.BY_SAND]
-        assert run.signals.force[-1].sum() < 0.01 * run.signals.force.max()  # all but let go
-        # 3 %: the force is held over a step of a thirtieth of the pulse, and a few grains are pushed twice
-        assert given[-1] / given.max() == pytest.approx(1.0 - share, abs=0.03)
+        books, behind = run.signals.books[-1], run.wall.sensor >= 0
+        given = -(books[struck.BY_SAND] - run.work[0, struck.BY_SAND - struck.BY_WEIGHT]) - books[struck.SAND]
+        most = 0.5 * 3e4 * (run.wall.deep[behind] ** 2).sum()
+        # 3 %: the force is held over a step, a hundredth of the pulse
+        assert given / most == pytest.approx(1.0 - share, abs=0.03)
 
 
 def test_the_back_is_a_layer_of_grains(run: wall.Run) -> None:

@@ -33,6 +33,12 @@ def build(scene: Layer) -> Built:
     cells = np.stack([number % across, number // across % across, number // across**2], axis=1)
     x = (cells + 0.5) * [pitch, pitch, low] - [0.5 * scene.width, 0.5 * scene.width, 0.0]
     x += (0.5 * low - reach)[:, None] * rng.uniform(-1.0, 1.0, x.shape) / np.sqrt(3.0)
+    falling = math.sqrt(2.0 * float(x[:, 2].max()) / scene.gravity)
+    if scene.settling <= falling:
+        raise StudyError(
+            f"layer: the highest of its grains fall for {falling:.2g} s: let it settle for longer than that, found "
+            f"{scene.settling:g} s"
+        )
     q = rng.standard_normal((scene.grains, 4))
     half = 0.5 * scene.width
     planes = [((0.0, 0.0, 0.0), (0.0, 0.0, 1.0))]  # the floor, then the sides: a point and the normal

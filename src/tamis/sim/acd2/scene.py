@@ -223,10 +223,8 @@ class Layer(Case):
     width: float = port(4.0, unit="m", bounds=(1e-2, 1e3), doc="side of the square pit")
     k_n: float = port(5e-4, unit="kg", bounds=(0.0, 1e6), doc="normal constant of the pseudo-potential")
     k_t: float = port(3e-4, unit="kg", bounds=(0.0, 1e6), doc="tangential constant of the pseudo-potential")
-    mu: float = port(
-        0.0, bounds=(0.0, 10.0), doc="dry friction between grains and on planes; 0: none, as printed"
-    )
-    gravity: float = port(9.81, unit="m/s2", bounds=(0.0, 1e3), doc="downwards, along -z")
+    mu: float = port(0.5, bounds=(0.0, 10.0), doc="dry friction between grains and on planes; 0: none")
+    gravity: float = port(9.81, unit="m/s2", bounds=(0.1, 1e3), doc="downwards, along -z")
     ball_mass: float = port(1e4, unit="kg", bounds=(1e-3, 1e7), doc="mass of the ball")
     ball_diameter: float = port(1.94, unit="m", bounds=(1e-2, 100.0), doc="diameter of the ball")
     energy: float = port(5e5, unit="J", bounds=(0.0, 1e9), doc="of the ball when it meets the layer")
