@@ -43,11 +43,11 @@ POINTS = {
     "acd2.layer": [
         {
             "grains": 12,
-            "width": 1.2,
+            "width": 1.4,
             "ball_mass": 500.0,
             "ball_diameter": 0.6,
             "energy": 1e4,
-            "settling": 0.6,
+            "settling": 0.8,
             "duration": 0.02,
         },
     ],

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tamis.interfaces import Port
 from tamis.replays import Replay
-from tamis.sim.acd2 import drawing, drive, layer, wall
+from tamis.sim.acd2 import drawing, drive, wall
+from tamis.sim.acd2.layer import simulate_layer
 from tamis.sim.acd2.scene import Gabion, GabionWall, Impact, Layer
 from tamis.simulation import simulator
 from tamis.types import Array
@@ -200,15 +201,15 @@ def _show_wall(case: GabionWall, fps: float) -> Replay:
     },
     references=_REFERENCES,
 )
-def gravel_layer(case: Layer) -> dict[str, Array]:
+def layer(case: Layer) -> dict[str, Array]:
     """Drop a ball on a layer of grains between a rigid floor and rigid sides.
 
     Bodies are rigid: what reaches the floor in one step is a percussion, and the peak of its force depends on the
     step and on the filter that it is read through.
     """
-    return layer.simulate_layer(case)
+    return simulate_layer(case)
 
 
-@gravel_layer.replay
+@layer.replay
 def _show_layer(case: Layer, fps: float) -> Replay:
     return drawing.show_layer(case, fps)
