@@ -232,4 +232,6 @@ def test_stored_avalanches_say_what_the_theory_page_says():
     assert 35 < summary.exceeded(sizes, 0.01) < 55  # the paper: 45, 35 to 52
     assert sizes.shape == (20, 20) and summary.of_draws(replicate, sizes).shape == (10, 40)
     cov = sizes.std(axis=0, ddof=1) / sizes.mean(axis=0)
-    assert deepest.max() < 0.06 and cov[0] > cov[1] > cov[3] > cov[9]  # of the largest, to that near the median
+    assert (
+        deepest.max() < 0.06 and cov[0] > cov[1] > cov[3] > cov[9]
+    )  # of the largest, to that near the median
