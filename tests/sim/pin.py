@@ -175,10 +175,11 @@ POINTS = {
         {"duration": 0.05, "voussoirs": 9, "thickness": 0.08},
     ],
     "nscd.rockfall_wall": [
-        {"duration": 0.01, "rows": 2, "columns": 2, "residual": 1e-9},
+        {"duration": 0.01, "rows": 2, "distant": 0.9, "columns": 2, "residual": 1e-9},
         {
             "duration": 0.01,
             "rows": 2,
+            "distant": 0.9,
             "columns": 2,
             "residual": 1e-9,
             "pattern": "rows",

@@ -59,7 +59,9 @@ PORTS = {
     "friction_rock": _drop("friction_rock", "by friction of the rock on blocks and ground"),
     "impact_blocks": _drop("impact_blocks", "in impacts of blocks on blocks and on the ground"),
     "impact_rock": _drop("impact_rock", "in impacts of the rock on blocks"),
-    "impact_fall": _drop("impact_fall", "in impacts of the rock on the ground, where it falls after the blow"),
+    "impact_fall": _drop(
+        "impact_fall", "in impacts of the rock on the ground, where it falls after the blow"
+    ),
     "impact_steel": _drop("impact_steel", "in impacts of bars, and of slings as they become taut"),
     "lifted": Port(
         "lifted", unit="J", doc="potential energy gained until the end; the fall of the rock counts too"
@@ -75,7 +77,9 @@ PORTS = {
     "lost": Port("lost", doc="blocks that have come off the wall"),
     "broken": Port("broken", doc="blocks that the rock broke"),
     "blow": Port(
-        "blow", unit="N s", doc="largest impulse on the rock in a step, along x; how long it lasts is not known"
+        "blow",
+        unit="N s",
+        doc="largest impulse on the rock in a step, along x; how long it lasts is not known",
     ),
     "contacts": Port("contacts", doc="contacts that may carry, mean of all steps"),
     "unsolved": Port("unsolved", doc="steps whose contact problem was not solved to the residual allowed"),
@@ -149,7 +153,9 @@ def struck_at(history: History) -> float | None:
     """Return when the rock met a block, before the step in which their contacts first did work; None if never."""
     ledger = history.ledger
     own = [i for i, law in enumerate(ledger.laws) if law in _ROCK]
-    worked = np.flatnonzero((ledger.impact[:, own] != 0.0).any(axis=1) | (ledger.friction[:, own] != 0.0).any(axis=1))
+    worked = np.flatnonzero(
+        (ledger.impact[:, own] != 0.0).any(axis=1) | (ledger.friction[:, own] != 0.0).any(axis=1)
+    )
     return float(history.times[worked[0] - 1]) if worked.size else None
 
 
