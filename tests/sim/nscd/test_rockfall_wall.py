@@ -79,6 +79,11 @@ def test_it_runs_until_its_blocks_are_at_rest_though_the_rock_rolls(held):
     assert held["rock_v"][-1] != 0.0
 
 
+def test_the_distant_axis_is_on_the_wall():
+    assert ArticulatedWall().aside == 3.5
+    assert ArticulatedWall(impact=5.0).aside == 1.5  # 8.5 m would be beyond
+
+
 def test_a_rock_that_meets_nothing_is_said(tmp_path):
     simulator = find("tamis:nscd.rockfall_wall")
     with (

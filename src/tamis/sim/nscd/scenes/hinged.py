@@ -71,7 +71,7 @@ class Hinged:
                 f"the play of a bar in its hole, {play:g} m, is larger than the gap of {gap:g} m between neighbours: "
                 "they would lean on each other and never on their bars; expected (hole - tube) / 2 < gap"
             )
-        if self.ends == "flat" and self.gap > free:
+        if self.ends == "flat" and self.gap > free + 1e-9:
             raise SimulationError(
                 f"flat faces {self.gap:g} m apart lie inside the round ends, which are {free:g} m apart; expected at "
                 f"most that gap, or round ends"

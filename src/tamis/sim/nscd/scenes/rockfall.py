@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -192,34 +192,20 @@ class ArticulatedWall(Played):
     )
     mu_bar: float = friction_input(0.2, "friction of bars in holes, on the ground and on each other")
     distant: float = port(
-        3.5, unit="m", bounds=(-50.0, 50.0), doc="along y from the impact to the axis of c and d"
+        3.5,
+        unit="m",
+        bounds=(-50.0, 50.0),
+        doc="along y from the impact to the axis of c and d; taken on the other side where the wall ends before",
     )
     h: float = step_input()
     residual: float = port(1e-4, bounds=(1e-12, 0.1), doc="allowed in the contact problem of a step")
     duration: float = duration_input(3.0)
 
-    @property
+    @cached_property
     def plan(self) -> Hinged:
         """The wall without the rock."""
-        return Hinged(
-            self.rows,
-            self.columns,
-            self.pattern,
-            self.angle,
-            self.pitch,
-            self.width,
-            self.course,
-            self.block,
-            self.hole,
-            self.tube,
-            self.d_z,
-            self.v_p,
-            self.holes,
-            self.ends,
-            self.flat,
-            self.gap,
-            self.mu_bar,
-        )
+        same = {field.name: getattr(self, field.name) for field in fields(Hinged) if field.name != "mass"}
+        return Hinged(**same, mass=self.block)
 
     @property
     def pace(self) -> float:
@@ -286,8 +272,23 @@ class ArticulatedWall(Played):
 
     @property
     def still(self) -> Rest:
-        """When it may end: nothing moves but a rock that rolls, and that has lost half its speed."""
-        return replace(STILL, but=(("rock", min(ROLLS, 0.5 * self.pace)),))
+        """When it may end: nothing moves; a rock that meets the wall below its crest may roll on, at half its speed."""
+        below = self.height + 0.5 * self.size < self.plan.height
+        return (
+            replace(STILL, but=(("rock", max(STILL.speed, min(ROLLS, 0.5 * self.pace))),)) if below else STILL
+        )
+
+    @property
+    def aside(self) -> float:
+        """Where along y the distant axis is: ``distant`` from the impact, or as far on its other side if that ends."""
+        ends = self.plan.hinges[1:-1, 1]
+        for y in (self.impact + self.distant, self.impact - self.distant):
+            if ends[0] <= y <= ends[-1]:
+                return y
+        raise SimulationError(
+            f"the distant axis, {self.distant:g} m from an impact at {self.impact:g} m, is not on the wall, whose "
+            f"outermost hinge lines are at {ends[0]:.3g} and {ends[-1]:.3g} m; give another `distant`"
+        )
 
     @property
     def allowed(self) -> float:
@@ -308,12 +309,6 @@ class ArticulatedWall(Played):
         if abs(self.impact) > edge:
             raise SimulationError(
                 f"a rock {self.impact:g} m from the middle passes beside the wall, which it meets within {edge:.3g} m"
-            )
-        ends = plan.hinges[1:-1, 1]
-        if not ends[0] <= self.impact + self.distant <= ends[-1]:
-            raise SimulationError(
-                f"the distant axis, {self.distant:g} m from an impact at {self.impact:g} m, is not on the wall, whose "
-                f"outermost hinge lines are at {ends[0]:.3g} and {ends[-1]:.3g} m; give another `distant`"
             )
         at = np.array([face - half, self.impact, self.height]) - self.clear * way - 0.5 * fall * self._flight
         if self.clear < 0.0:

@@ -18,7 +18,7 @@ from tamis.types import Array
 
 EVERY = 5e-3  # s between recorded instants
 LOST = 0.5  # of its height: a block that sank so far has come off the wall
-FAR = 10.0  # m: a block that went so far has left the scene
+FAR = 10.0  # m: a block so far from where the wall as a whole has gone has left the scene
 SLOW = 1.0  # m/s: a rock on the wall that is not faster is stopped
 # Points of the impact axis and of the distant axis, the latter on the rock's left: rows of blocks counted from below,
 # or from above if negative, and the face, lower (-1) or upper (+1). Where a and b are is not printed: the interfaces
@@ -70,7 +70,9 @@ PORTS = {
         "rest", unit="s", doc="since when no block moves, after the rock has struck; else the duration"
     ),
     "at_rest": Port("at_rest", doc="1 if no block moves at the end, be the rock still rolling; else 0"),
-    "stopped": Port("stopped", doc="1 if the rock ends before the wall or on it and slow, 0 if beyond"),
+    "stopped": Port(
+        "stopped", doc="1 if the rock ends before the wall or on it, 0 if beyond or on its way there"
+    ),
     "beyond": Port(
         "beyond", unit="m", doc="how far the rock ends beyond the blocks nearest to it; negative: before"
     ),
@@ -102,7 +104,7 @@ def profile(history: History, plan: Hinged, row: int, side: int) -> tuple[Array,
 def displacement(history: History, case: ArticulatedWall, point: str) -> Array:
     """Return (t,): how far a point moved along x, between the two hinge lines next to it."""
     row, side = POINTS[point]
-    y = case.impact + (case.distant if point in ("c", "d") else 0.0)
+    y = case.aside if point in ("c", "d") else case.impact
     places, moved = profile(history, case.plan, row % case.rows, side)
     return np.array([np.interp(y, places, now) for now in moved])
 
@@ -124,12 +126,12 @@ def outcome(history: History, case: ArticulatedWall) -> dict[str, Any]:
             TamisWarning,
             stacklevel=3,
         )
-    through, moving = beyond >= 0.5 * case.width, v[-1] >= SLOW
-    if still is None or (moving and not through):
-        what = "the wall is not at rest" if still is None else f"the rock flies on at {v[-1]:.2g} m/s"
+    through, passing = beyond >= 0.5 * case.width, _passing(history, case)
+    if still is None or (passing and not through):
+        what = "the wall is not at rest" if still is None else f"the rock still passes at {v[-1]:.2g} m/s"
         warnings.warn(
-            f"{what} after {case.duration:g} s: whether it is stopped and where all comes to rest wants a longer "
-            "duration",
+            f"{what} after {history.times[-1]:.3g} s: whether it is stopped and where all comes to rest wants a "
+            "longer duration",
             TamisWarning,
             stacklevel=3,
         )
@@ -139,7 +141,7 @@ def outcome(history: History, case: ArticulatedWall) -> dict[str, Any]:
         **books(history),
         "rest": case.duration if still is None else max(still - hit, 0.0),
         "at_rest": float(still is not None),
-        "stopped": float(not (through or moving)),
+        "stopped": float(not (through or passing)),
         "beyond": beyond,
         "lost": float(lost),
         "broken": float(len(case.broken)),
@@ -147,6 +149,12 @@ def outcome(history: History, case: ArticulatedWall) -> dict[str, Any]:
         "contacts": history.solver.contacts.mean(),
         "unsolved": float(np.count_nonzero(history.solver.converged == 0)),
     }
+
+
+def _passing(history: History, case: ArticulatedWall) -> bool:
+    """Say whether the rock flies forward with enough energy to rise above the wall."""
+    v, z = history.velocity("rock")[-1], history.path("rock")[-1, 2]
+    return bool(v[0] >= SLOW and 0.5 * float(v @ v) >= 9.81 * (case.plan.height - z))
 
 
 def struck_at(history: History) -> float | None:
@@ -194,10 +202,11 @@ def books(history: History) -> dict[str, float]:
 
 
 def lost_blocks(history: History, plan: Hinged) -> int:
-    """Return how many blocks sank by half their height, or left the scene."""
+    """Return how many blocks sank by half their height, or left the others."""
     numbers = _blocks(history)
     way = history.x[-1, numbers] - history.x[0, numbers]
-    return int(np.sum((way[:, 2] < -LOST * plan.course) | (np.linalg.norm(way, axis=1) > FAR)))
+    apart = np.linalg.norm(way - np.median(way, axis=0), axis=1)
+    return int(np.sum((way[:, 2] < -LOST * plan.course) | (apart > FAR)))
 
 
 def _blocks(history: History) -> list[int]:
