@@ -44,7 +44,7 @@ def main() -> int:
         ("contact.py", ["--large", *peers]),
         ("dem.py", ["--large"]),
         ("motions.py", peers),
-        ("rail.py", []),
+        ("rail.py", ["--large"]),
         ("fire.py", ["--large", *peers]),
         ("hybrid.py", peers),
     )

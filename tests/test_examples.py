@@ -387,7 +387,12 @@ def test_which_faults_of_a_rig_decide(tmp_path):
 def test_twenty_stretches_with_few_points(tmp_path):
     folder = copied("30_train", tmp_path)
     path = folder / "study.toml"
-    fewer = {"n = 40": "n = 16", "trajectories = 20": "trajectories = 5", "draws = 800": "draws = 300"}
+    fewer = {
+        "n = 24": "n = 12",
+        "budget = 20": "budget = 10",
+        "trajectories = 20": "trajectories = 5",
+        "draws = 800": "draws = 300",
+    }
     text = path.read_text()
     for old, new in fewer.items():
         assert text.count(old) == 1, old
@@ -406,7 +411,10 @@ def test_twenty_stretches_with_few_points(tmp_path):
 def test_twenty_stretches_of_a_railway_line(tmp_path):
     folder = copied("30_train", tmp_path)
     run = subprocess.run([*TAMIS, "run", "study.toml"], cwd=folder, capture_output=True, text=True)
-    assert run.returncode in (0, 1), run.stderr  # 1: done, with the reservation that 40 points are few
+    assert run.returncode == 0, run.stderr
+    assert (
+        "due to the surrogate" not in run.stdout
+    )  # enrichment ends where the data decide: 98 % of the variances
     check(folder, tomllib.loads((folder / "expected.toml").read_text()))
     results = folder / "results" / "study"
     (panel,) = load_records(results / "prediction.npz", Panel)

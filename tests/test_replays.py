@@ -120,7 +120,9 @@ def test_a_replay_comes_back_from_its_file(tmp_path):
         Shape("box", (0.1, 0.2, 0.3)),
     ]
     rest = at_rest(shapes, (0.0, 0.1, 1 / 3))
-    rest = Replay(rest.shapes, rest.times, rest.poses, {"speed [m/s]": np.arange(15.0).reshape(3, 5) / 3})
+    rest = Replay(
+        rest.shapes, rest.times, rest.poses, {"speed [m/s]": np.arange(15.0).reshape(3, 5) / 3}, 20.0
+    )
     rest.save(tmp_path / "a.replay")
     found = Replay.load(tmp_path / "a.replay")
     assert found.times.tobytes() == rest.times.tobytes() and found.poses.tobytes() == rest.poses.tobytes()
@@ -128,7 +130,7 @@ def test_a_replay_comes_back_from_its_file(tmp_path):
     for a, b in zip(found.shapes, rest.shapes, strict=True):
         assert (a.kind, a.size, a.group, a.faces) == (b.kind, b.size, b.group, b.faces)
         np.testing.assert_array_equal(a.points, b.points)
-    assert found.to_bytes() == rest.to_bytes()
+    assert found.to_bytes() == rest.to_bytes() and found.enlarged == 20.0
     content = (tmp_path / "a.replay").read_bytes()
     for damaged in (
         b"",

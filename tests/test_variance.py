@@ -98,3 +98,20 @@ def test_samples_that_repeat_themselves_are_no_choice_of_model():
     assert (
         naive[:, 1].mean() > 6 * error[1]
     )  # what it was: a third of the draws' own scatter is not subtracted
+
+
+def test_answers_that_differ_by_round_off_have_no_shares():
+    """A number that no draw changes, interpolated: 1 here, 1 - 1e-16 there."""
+    rng = np.random.default_rng(1)
+    y = 1.0 - 1e-16 * rng.integers(0, 3, (2, 40, 1))
+    found = variance_split(y, np.repeat([0, 1], 20), stochastic=True, rng=rng)
+    assert not found.variance.any() and np.isnan(shares(found.variance)).all()
+
+
+def test_few_draws_still_have_errors_of_their_shares():
+    """Resamplings whose parts sum to nothing positive are left out, and do not make all of them unknown."""
+    rng = np.random.default_rng(3)
+    found = variance_split(
+        rng.standard_normal((2, 3, 20)), np.zeros(3, dtype=np.int64), stochastic=True, rng=rng
+    )
+    assert np.isfinite(found.share_error).all()

@@ -1,4 +1,7 @@
-"""One impact after the other, kept in a CSV file with its twelve displacements: what the scripts beside it share."""
+"""One impact after the other, kept in a CSV file with its twelve displacements: what the scripts beside it share.
+
+Wall, prior, speeds and errors of measurement are those of `common.toml`, so that a wall of your own is said there only.
+"""
 
 import csv
 import tempfile
@@ -10,15 +13,17 @@ import numpy as np
 from observe import INSTANTS, base, c, d, top
 
 import tamis
+from tamis import Study
 from tamis.design import sobol
-from tamis.simulation import find
 
+HERE = Path(__file__).parent
+STUDY = Study.load(HERE / "common.toml")
 ALL = {"d_z": 0.068, "v_p": 0.071, "mu_cc": 0.316, "mu_cs": 0.307, "e": 0.222}  # Table 5, 'all'
-LOW = {"d_z": 0.05, "v_p": 0.01, "mu_cc": 0.25, "mu_cs": 0.3, "e": 0.0}  # Table 4
-HIGH = {"d_z": 0.10, "v_p": 0.10, "mu_cc": 0.55, "mu_cs": 0.6, "e": 0.3}
-SPEEDS = (20.0, 28.0)
+LOW, HIGH = ({one.name: float(one.prior.ppf(q)) for one in STUDY.space.parameters} for q in (0.0, 1.0))
+SPEEDS = tuple(float(test.conditions["speed"]) for test in STUDY.calibrated)
+SD = np.concatenate([np.full(3, one.noise.sd) for one in STUDY.calibrated[0].observations])
 NUMBERS = [f"{point} {instant}" for point in ("top", "base", "c", "d") for instant in INSTANTS]
-HEAD = ["variant", "point", "speed", *ALL, *NUMBERS, "lost", "at_rest", "unsolved", "cpu"]
+HEAD = ["variant", "version", "point", "speed", *ALL, *NUMBERS, "lost", "at_rest", "unsolved", "cpu"]
 
 
 def prior(n, seed):
@@ -33,33 +38,46 @@ def twelve(outputs):
     return np.concatenate([read(outputs) for read in (top, base, c, d)])
 
 
+def run(inputs):
+    """Return the outputs of one impact on the wall of the studies."""
+    with tempfile.TemporaryDirectory() as scratch, warnings.catch_warnings():
+        warnings.simplefilter("ignore", tamis.TamisWarning)
+        return STUDY.simulator.run({**STUDY.fixed, **inputs}, Path(scratch))
+
+
 def impact(inputs):
     """Run one impact and return its numbers."""
     start = time.process_time()
-    with tempfile.TemporaryDirectory() as scratch, warnings.catch_warnings():
-        warnings.simplefilter("ignore", tamis.TamisWarning)
-        found = find("tamis:nscd.rockfall_wall").run(inputs, Path(scratch))
+    found = run(inputs)
     told = [float(found[name]) for name in ("lost", "at_rest", "unsolved")]
     return [*twelve(found), *told, time.process_time() - start]
 
 
 def known(file):
-    """Return the rows of a file by variant, number of the point and speed: parameters, displacements, the rest."""
+    """Return the rows of a file by variant, number of the point and speed: parameters, displacements, the rest.
+
+    Rows of another version of the simulator count for nothing.
+    """
     if not file.exists():
         return {}
     with file.open() as lines:
-        rows = list(csv.reader(lines))[1:]
-    return {(row[0], int(row[1]), float(row[2])): np.array(row[3:], dtype=float) for row in rows}
+        rows = [row for row in list(csv.reader(lines))[1:] if row[1] == STUDY.simulator.version]
+    return {(row[0], int(row[2]), float(row[3])): np.array(row[4:], dtype=float) for row in rows}
+
+
+def written(out, variant, number, speed, numbers):
+    """Add a row: parameters, displacements, the rest."""
+    start = [variant, STUDY.simulator.version, number, f"{speed:g}"]
+    csv.writer(out, lineterminator="\n").writerow([*start, *(f"{x:.6g}" for x in numbers)])
 
 
 def fill(file, asked):
     """Run what a file lacks of (variant, number, speed, parameters, other inputs), and add it as it comes."""
     there = known(file)
-    if not file.exists():
+    if not there:
         file.write_text(",".join(HEAD) + "\n")
     for variant, number, speed, parameters, more in asked:
         if (variant, number, speed) not in there:
             row = impact({**more, **parameters, "speed": speed})
             with file.open("a") as out:
-                numbers = [f"{x:.6g}" for x in (*parameters.values(), *row)]
-                csv.writer(out, lineterminator="\n").writerow([variant, number, f"{speed:g}", *numbers])
+                written(out, variant, number, speed, [*parameters.values(), *row])

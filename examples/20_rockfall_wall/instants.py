@@ -1,10 +1,13 @@
-"""From displacement curves to the three numbers a point that the studies read.
+"""From displacement curves to the three numbers a point that the studies read, and to the curves that they show.
 
-``python instants.py curves.csv out.csv``: columns ``t`` (s after the impact has begun), ``top``, ``base``, ``c`` and
-``d`` (m); the curves must reach the instants of `observe.py` and last until the wall is at rest.
+``python instants.py curves.csv data/520.csv``: columns ``t [s]`` after the impact has begun, ``top [m]``, ``base [m]``,
+``c [m]`` and ``d [m]``. The curves must reach the instants of `observe.py` and last until the wall is at rest. They may
+scatter as video does: the number at an instant and the largest are those of means over 40 ms, that at rest is the mean
+of the last 0.2 s. The curves go to ``data/curves-520.csv``, which `all.toml` draws behind its bands.
 """
 
 import argparse
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,30 +17,60 @@ from tamis.errors import StudyError
 from tamis.sheets import read_csv
 
 POINTS = {"top": top, "base": base, "c": c, "d": d}
-SETTLED = 0.1  # s at the end of a curve over which it must not move on
-MOVES = 0.02  # of its largest value
+UNITS = {"t": "s", **dict.fromkeys(POINTS, "m")}
+HALF = 0.02  # s, half the time over which a curve is averaged
+SETTLED = 0.2  # s at the end of a curve over which it must not move on
+MOVES, SURE = 0.02, 3.0  # of its largest value, or as many standard errors of what it scatters by
+
+
+def smooth(t, values):
+    """Return the mean of a curve over 40 ms about each of its instants."""
+    area = np.concatenate([[0.0], np.cumsum(0.5 * (values[1:] + values[:-1]) * np.diff(t))])
+    first, last = np.maximum(t - HALF, t[0]), np.minimum(t + HALF, t[-1])
+    return (np.interp(last, t, area) - np.interp(first, t, area)) / (last - first)
+
+
+def at_rest(path, name, t, values):
+    """Return the mean of the end of a curve; refuse one that has not come to rest."""
+    late, before = t > t[-1] - SETTLED, (t > t[-1] - 2 * SETTLED) & (t <= t[-1] - SETTLED)
+    if before.sum() < 2 or late.sum() < 2:
+        raise StudyError(
+            f"{path}, column {name}: fewer than two values in each {SETTLED:g} s at its end, so that nobody can tell "
+            "whether it is at rest; sample more often"
+        )
+    moved = abs(values[late].mean() - values[before].mean())
+    scatter = np.hypot(*(values[part].std(ddof=1) / np.sqrt(part.sum()) for part in (late, before)))
+    if moved > max(MOVES * np.abs(values).max(), SURE * scatter):
+        raise StudyError(
+            f"{path}, column {name}: still moves by {moved:.3g} m in the last {SETTLED:g} s, so that it has no "
+            "displacement at rest; give the curve until it has come to rest"
+        )
+    return values[late].mean()
+
+
+def read_curves(path):
+    """Return {name: values} of a file of curves, t first; say what is wrong with it."""
+    sheet = read_csv(Path(path))
+    for name, unit in UNITS.items():
+        if sheet.units.get(name, unit) != unit:
+            raise StudyError(f'{path} gives {name} in "{sheet.units[name]}"; convert it to {unit}')
+    curves = {name: sheet.numbers(name) for name in UNITS}
+    if len(curves["t"]) < 3 or not np.all(np.diff(curves["t"]) > 0.0):
+        raise StudyError(f"{path}: t must rise, in three rows or more")
+    return curves
 
 
 def instants(path):
     """Return {point: (init, max, rest)} of a file of curves; say which curve does not cover what."""
-    sheet = read_csv(Path(path))
-    curves = {name: sheet.numbers(name) for name in ("t", *POINTS)}
-    t = curves["t"]
-    if len(t) < 3 or not np.all(np.diff(t) > 0.0):
-        raise StudyError(f"{path}: t must rise, in three rows or more")
-    found = {}
+    curves = read_curves(path)
+    t, found = curves["t"], {}
     for name, read in POINTS.items():
         try:
-            found[name] = read(curves)
+            found[name] = read({"t": t, name: smooth(t, curves[name])})
         except ValueError as error:
             raise StudyError(f"{path}, column {name}: {error}; measure longer, or correct t") from error
-    for name in POINTS:
-        late = curves[name][t >= t[-1] - SETTLED]
-        if np.ptp(late) > MOVES * np.abs(curves[name]).max():
-            raise StudyError(
-                f"{path}, column {name}: still moves by {np.ptp(late):.3g} m in the last {SETTLED:g} s, so that it "
-                "has no displacement at rest; give the curve until it has come to rest"
-            )
+    for name, numbers in found.items():
+        numbers[-1] = at_rest(path, name, t, curves[name])
     return found
 
 
@@ -50,11 +83,28 @@ def written(found, path, comment=""):
     Path(path).write_text("\n".join(lines) + "\n")
 
 
-if __name__ == "__main__":
+def written_curves(curves, path, comment):
+    """Write curves as `all.toml` reads them."""
+    head = f"# {comment}\n" + ",".join(f"{name} [{unit}]" for name, unit in UNITS.items()) + "\n"
+    rows = "\n".join(",".join(f"{x:.5f}" for x in row) for row in zip(*curves.values(), strict=True))
+    Path(path).write_text(head + rows + "\n")
+
+
+def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("curves", help="CSV file with t, top, base, c, d")
-    parser.add_argument("out", help="CSV file to write")
+    parser.add_argument("out", type=Path, help="CSV file to write, such as data/520.csv")
     options = parser.parse_args()
-    written(instants(options.curves), options.out, f"from {Path(options.curves).name}")
+    try:
+        source = f"from {Path(options.curves).name}"
+        written(instants(options.curves), options.out, f"{source}; instant 1: init, 2: largest, 3: at rest")
+        beside = options.out.with_name(f"curves-{options.out.name}")
+        written_curves(read_curves(options.curves), beside, source)
+    except StudyError as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()

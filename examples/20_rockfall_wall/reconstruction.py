@@ -6,15 +6,14 @@ again. ``--table`` prints what follows from them, as Markdown.
 """
 
 import argparse
-from pathlib import Path
 
 import numpy as np
-from impacts import ALL, NUMBERS, SPEEDS, fill, known, prior
+from impacts import ALL, HERE, NUMBERS, SPEEDS, fill, known, prior
 from scipy.stats import spearmanr
 
 from tamis.sim.nscd.scenes.rockfall import ArticulatedWall
 
-FILE = Path(__file__).parent / "data" / "reconstruction.csv"
+FILE = HERE / "data" / "reconstruction.csv"
 VARIANTS = {
     "zigzag 22.5; flat 40 mm; rings": {},
     "zigzag 22.5; round; rings": {"ends": "round"},

@@ -2,25 +2,25 @@
 
 ``python share_stopped.py impacts.csv [--study all] [--limit 1.0] [--repeats 1]``: one impact a row, ``energy [J]``,
 or ``mass [kg]`` and ``speed [m/s]``; ``height [m]`` and ``incidence [deg]`` of the path at the wall may follow,
-``impact [m]`` along it and the boulder's ``size [m]``. Each is run with parameters drawn from the posterior of the
-study. Printed are the share stopped and the share stopped with the base moved by less than the limit, with 90 %
-credible intervals (prior of Jeffreys).
+``impact [m]`` along it and the boulder's ``size [m]``; without a size it has the density of that of the tests. A
+boulder that comes lower than half its size rolls, and is run as one that touches the ground. Each is run, on the wall
+of the study, with parameters drawn from the study's posterior. Printed are the share stopped and the share stopped with
+the base moved by less than the limit, with 90 % credible intervals (prior of Jeffreys).
 """
 
 import argparse
-import tempfile
-import warnings
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
+from impacts import HERE, STUDY, run
 from scipy.stats import beta
 
 import tamis
 from tamis.errors import SimulationError, StudyError
 from tamis.sheets import read_csv
-from tamis.simulation import find
 
-HERE = Path(__file__).parent
 UNITS = {
     "energy": "J",
     "mass": "kg",
@@ -30,6 +30,7 @@ UNITS = {
     "impact": "m",
     "size": "m",
 }
+TOUCH = 1e-3  # m above the ground, of a boulder that rolls
 
 
 def impacts(path):
@@ -51,7 +52,18 @@ def impacts(path):
                 f'{sheet.path.name} gives {name} in "{sheet.units[name]}"; convert it to {UNITS[name]}'
             )
     columns = {name: sheet.numbers(name) for name in sheet.cells}
-    return [{name: float(column[i]) for name, column in columns.items()} for i in range(len(sheet))]
+    return [sized({name: float(column[i]) for name, column in columns.items()}) for i in range(len(sheet))]
+
+
+def sized(impact):
+    """Return an impact with the size of its boulder, and above the ground."""
+    usual = {
+        name: STUDY.fixed.get(name, STUDY.simulator.inputs[name].default)
+        for name in ("mass", "size", "height")
+    }
+    scale = (impact.get("mass", usual["mass"]) / usual["mass"]) ** (1.0 / 3.0)
+    size = impact.get("size", usual["size"] * scale)
+    return {**impact, "size": size, "height": max(impact.get("height", usual["height"]), 0.5 * size + TOUCH)}
 
 
 def share(held):
@@ -70,24 +82,25 @@ def main():
     parser.add_argument("--limit", type=float, default=1.0, help="of the displacement of the base, m")
     parser.add_argument("--repeats", type=int, default=1, help="draws of the posterior for each impact")
     options = parser.parse_args()
+    try:
+        asked = [one for one in impacts(options.file) for _ in range(options.repeats)]
+    except StudyError as error:
+        sys.exit(str(error))
     posterior, rng = tamis.load_results(HERE / "results" / options.study).posterior, np.random.default_rng(1)
     names, draws = posterior.space.names, posterior.flat
-    stopped, within = [], []
-    for impact in [one for one in impacts(options.file) for _ in range(options.repeats)]:
+    stopped, within, start = [], [], time.monotonic()
+    for k, impact in enumerate(asked):
         point = dict(zip(names, draws[rng.integers(len(draws))].tolist(), strict=True))
-        with tempfile.TemporaryDirectory() as scratch, warnings.catch_warnings():
-            warnings.simplefilter("ignore", tamis.TamisWarning)
-            try:
-                found = find("tamis:nscd.rockfall_wall").run({**point, **impact}, Path(scratch))
-            except SimulationError as error:
-                print(f"left out, {impact}: {error}")
-                continue
+        try:
+            found = run({**point, **impact})
+        except SimulationError as error:
+            print(f"left out, {impact}: {error}")
+            continue
         stopped.append(bool(found["stopped"]))
         within.append(stopped[-1] and float(found["base"].max()) < options.limit)
-        print(
-            f"{impact}: {'stopped' if stopped[-1] else 'not stopped'}, base moved by {found['base'].max():.2f} m",
-            flush=True,
-        )
+        left = (time.monotonic() - start) / (k + 1) * (len(asked) - k - 1)
+        words = "stopped" if stopped[-1] else "not stopped"
+        print(f"{impact}: {words}, base moved by {found['base'].max():.2f} m; {left:.0f} s left", flush=True)
     if stopped:
         print(f"stopped: {share(stopped)}")
         print(f"stopped, and base below {options.limit:g} m: {share(within)}")

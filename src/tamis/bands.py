@@ -35,7 +35,12 @@ class Bands(Rowwise):
     @property
     def needs(self) -> tuple[str, ...]:
         """Names of the outputs it reads."""
-        return (self.output, *self.also, self.along)
+        return (*self.signals, self.along)
+
+    @property
+    def signals(self) -> tuple[str, ...]:
+        """Names of the signals, one after the other."""
+        return (self.output, *self.also)
 
     @property
     def axis(self) -> str:
@@ -43,18 +48,24 @@ class Bands(Rowwise):
         return "frequency [Hz]" if not self.also else f"band, {len(self.edges) - 1} a signal"
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """What each of its numbers is: a signal and a band."""
+        bands = [f"{low:g} to {high:g} Hz" for low, high in pairwise(self.edges)]
+        return tuple(f"{signal}, {band}" for signal in self.signals for band in bands)
+
+    @property
     def coord(self) -> Array:
         """Abscissae of its numbers: middles of the bands; of several signals, numbers of the bands."""
         edges = np.asarray(self.edges)
         if self.also:
-            return np.arange(1.0, (len(edges) - 1) * (1 + len(self.also)) + 1.0)
+            return np.arange(1.0, (len(edges) - 1) * len(self.signals) + 1.0)
         middles = np.sqrt(edges[:-1] * edges[1:]) if edges[0] > 0 else 0.5 * (edges[:-1] + edges[1:])
         return np.asarray(middles, dtype=float)
 
     def many(self, outputs: Outputs) -> Array:
         """Return (n, m) levels; NaN where a signal is too short, too coarse or unevenly sampled."""
         found = []
-        for name in (self.output, *self.also):
+        for name in self.signals:
             levels = np.full((len(outputs[name]), len(self.edges) - 1), np.nan)
             for rows, a, dt in by_step(name, self.along, outputs):
                 if not self.fault(a.shape[1], dt):
@@ -120,6 +131,16 @@ class Filtered:
         return self.of.axis
 
     @property
+    def signals(self) -> tuple[str, ...]:
+        """Names of the signals whose numbers stand one after the other, where there are several."""
+        return tuple(getattr(self.of, "signals", ()))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What each of its numbers is, where they have names."""
+        return tuple(getattr(self.of, "names", ()))
+
+    @property
     def needs(self) -> tuple[str, ...]:
         """Names of the outputs it reads."""
         return self.of.needs if self.along in self.of.needs else (*self.of.needs, self.along)
@@ -157,6 +178,8 @@ class Filtered:
 
 def bands(output: str, edges: Any, also: Any = (), along: str = "t") -> Bands:
     """Observe levels of one or several signals in bands of frequency."""
+    if len({output, *also}) < 1 + len(also):
+        raise StudyError(f"expected different signals, found {output} and {', '.join(also)}")
     limits = tuple(np.asarray(edges, dtype=float).tolist())
     if len(limits) < 2 or limits[0] < 0 or any(high <= low for low, high in pairwise(limits)):
         raise StudyError(f"bands need two increasing frequencies or more, from 0 Hz on, found {list(limits)}")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -322,7 +322,7 @@ class Custom:
     needs: tuple[str, ...]
     unit: str = ""
     name: str = ""
-    axis: ClassVar[str] = ""
+    axis: str = ""  # title of the abscissa: the column of the data that gives it
 
     def __call__(self, outputs: Outputs) -> Array:
         """Return (m,) numbers of one run."""
@@ -455,7 +455,7 @@ def check_taken(how: str, output: str, unit: str, damping: float | None) -> None
         raise StudyError(f"{how} is taken of an acceleration in m/s2, and output {output} is in {unit}")
 
 
-def load_custom(how: str, base: Path, needs: tuple[str, ...], unit: str = "") -> Custom:
+def load_custom(how: str, base: Path, needs: tuple[str, ...], unit: str = "", axis: str = "") -> Custom:
     """Load an observable of the user's own, ``observe.py:name``, from a file beside the study."""
     import importlib.util
 
@@ -470,4 +470,4 @@ def load_custom(how: str, base: Path, needs: tuple[str, ...], unit: str = "") ->
     functions = [key for key, item in vars(module).items() if callable(item) and not key.startswith("_")]
     if name not in functions:
         raise StudyError(f'{path.name} has no function "{name}"{nearest(name, functions)}')
-    return Custom(getattr(module, name), needs, unit, how)
+    return Custom(getattr(module, name), needs, unit, how, axis)

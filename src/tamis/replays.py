@@ -108,15 +108,15 @@ class Replay:
         shape's axes into the world's.
     fields
         Numbers to colour by, each (T, B), NaN where a shape has none; the key may carry a unit, ``speed [m/s]``.
-    note
-        What whoever looks must know: that displacements are enlarged, for instance.
+    enlarged
+        How many times as large as they are displacements are drawn; pictures say it where it is not 1.
     """
 
     shapes: tuple[Shape, ...]
     times: Array
     poses: NDArray[np.float32]
     fields: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-    note: str = ""
+    enlarged: float = 1.0
 
     def __post_init__(self) -> None:
         times = np.asarray(self.times, dtype=np.float64)
@@ -157,7 +157,7 @@ class Replay:
                 "shapes": [json.loads(kind) for kind in kinds],
                 "bodies": numbers,
                 "fields": list(self.fields),
-                **({"note": self.note} if self.note else {}),
+                "enlarged": self.enlarged,
             }
         ).encode()
         head += b" " * (-(len(head) + 16) % 8)
@@ -182,7 +182,8 @@ class Replay:
                 name: np.frombuffer(content, "<f4", t * b, start + 4 * t * b * k).reshape(t, b)
                 for k, name in enumerate(head["fields"])
             }
-            return cls(tuple(kinds[i] for i in head["bodies"]), times, poses, fields, head.get("note", ""))
+            shapes = tuple(kinds[i] for i in head["bodies"])
+            return cls(shapes, times, poses, fields, head.get("enlarged", 1.0))
         except (ValueError, KeyError, IndexError, TypeError, struct.error) as error:
             raise StudyError(f"this is no replay, or a damaged one ({error}); make it again") from error
 
@@ -198,7 +199,7 @@ class Replay:
         Eight bytes ``tamisrpl``, form and length of a head as little-endian 32-bit numbers, the head as JSON padded by
         blanks to a multiple of eight bytes, then times (T) in double and poses (T, B, 7) and fields (T, B) in single
         precision, little-endian. The head has the number of ``instants``, the different ``shapes``, which of them each
-        of the ``bodies`` is, the names of the ``fields``, and the ``note`` if there is one.
+        of the ``bodies`` is, the names of the ``fields``, and how many times displacements are ``enlarged``.
         """
         try:
             return cls.from_bytes(path.read_bytes())

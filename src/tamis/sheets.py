@@ -11,6 +11,7 @@ import csv
 import itertools
 import math
 import re
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -95,7 +96,9 @@ def read_numbers(path: Path, columns: Sequence[str]) -> tuple[dict[str, Array], 
         with path.open(encoding="utf-8-sig") as file:
             head = file.readline().strip()
             names = [re.fullmatch(r"\s*(.*?)\s*(?:\[(.*)\])?\s*", cell) for cell in head.split(",")]
-            table = np.loadtxt(file, delimiter=",", ndmin=2)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # of no rows, which is said below
+                table = np.loadtxt(file, delimiter=",", ndmin=2)
         titles = [found[1] for found in names if found]
         if len(set(titles)) == table.shape[1] == len(names) and len(table) and np.isfinite(table).all():
             units = {found[1]: found[2].strip() for found in names if found and found[2] is not None}

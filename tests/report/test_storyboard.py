@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -265,6 +266,13 @@ def test_six_frames_with_time_and_unit_one_camera_and_equal_aspect() -> None:
         width, height = figure.get_size_inches() * ax.get_position().size
         scale = [width / np.ptp(ax.get_xlim()), height / np.ptp(ax.get_ylim())]
         assert scale[0] == pytest.approx(scale[1], rel=1e-9)
+
+
+def test_displacements_that_are_drawn_larger_than_they_are_are_said_to_be() -> None:
+    plain, enlarged = falling_box(), replace(falling_box(), enlarged=20.0)
+    assert "as large" not in storyboard(plain, "fall").texts[1].get_text()
+    said = storyboard(enlarged, "fall").texts[1].get_text()
+    assert said.startswith("displacements drawn 20 times as large as they are; strong colour")
 
 
 def test_everything_is_inside_the_picture_at_every_instant() -> None:

@@ -23,7 +23,34 @@ POINTS = {
         {"grains": 4, "side": 0.2, "settling": 0.01, "hold": 0.01, "tolerance": 1e-10},
         {"grains": 2, "side": 0.15, "settling": 0.01, "hold": 0.01, "seed": 5, "k_n": 1.0, "k_t": 0.5},
     ],
+    "acd2.gabion_wall": [
+        {
+            "across": 1,
+            "high": 1,
+            "packings": 1,
+            "grains": 14,
+            "side": 0.22,
+            "ball_mass": 10.0,
+            "ball_diameter": 0.2,
+            "energy_1": 100.0,
+            "energy_2": 0.0,
+            "settling": 2e-3,
+            "duration": 4e-3,
+            "rebound": 0.5,
+        },
+    ],
     "acd2.impact": [{}, {"mass": 0.9, "k_n": 5e-4, "k_t": 3e-4, "v_n": 4.0}],
+    "acd2.layer": [
+        {
+            "grains": 12,
+            "width": 1.4,
+            "ball_mass": 500.0,
+            "ball_diameter": 0.6,
+            "energy": 1e4,
+            "settling": 0.8,
+            "duration": 0.02,
+        },
+    ],
     "dem.impact": [
         {},
         {"alpha": 0.31, "spin": -40.0, "angle": 55.0, "mu": 0.3},
@@ -175,10 +202,11 @@ POINTS = {
         {"duration": 0.05, "voussoirs": 9, "thickness": 0.08},
     ],
     "nscd.rockfall_wall": [
-        {"duration": 0.01, "rows": 2, "columns": 2, "residual": 1e-9},
+        {"duration": 0.01, "rows": 2, "distant": 0.9, "columns": 2, "residual": 1e-9},
         {
             "duration": 0.01,
             "rows": 2,
+            "distant": 0.9,
             "columns": 2,
             "residual": 1e-9,
             "pattern": "rows",

@@ -68,7 +68,7 @@ draws = 100
 """
 KNOWN = '{ kind = "gaussian", sd = 1.0 }'
 LOWRANK = (
-    '{ kind = "lowrank", reference = "reference.csv", nominal = { a = 0.5, gain = 1.0 }, components = 2 }'
+    '{ kind = "lowrank", reference = "reference.csv", nominal = { a = 0.5, gain = 1.0 }, residual = true }'
 )
 
 
@@ -239,11 +239,17 @@ def test_bad_rows_are_named(tmp_path: Path, damage: object, said: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ('data = "signals"', 'data = "signal"', "observe.0..data: missing; name the column of stretches.csv"),
+        ('data = "signals"', "", "observe.0..data: missing; name the column of stretches.csv"),
+        (
+            'data = "signals"',
+            'data = "signal"',
+            'data: stretches.csv has no column "signal"; did you mean "signals"',
+        ),
         ('how = "bands"', 'how = "at"', "holds one number a test, or names a file of signals a test"),
         ('how = "bands"', 'how = "peak"', "y: missing; name the column of stretches.csv"),
         ("bands = [1.0, 5.0, 15.0, 40.0]", "", "bands: missing; how = .bands. needs bands"),
         ('also = ["z"]', 'also = ["zz"]', 'no output "zz"'),
+        ('also = ["z"]', 'also = ["y"]', "expected different signals, found y and y"),
         ('also = ["z"]', 'also = ["z"]\nfilter = -3.0', "filter"),
         (
             KNOWN,
@@ -251,6 +257,11 @@ def test_bad_rows_are_named(tmp_path: Path, damage: object, said: str) -> None:
             "at which parameters they were measured",
         ),
         (KNOWN, LOWRANK.replace("gain = 1.0", "gian = 1.0"), 'no input "gian".*gain'),
+        (
+            KNOWN,
+            LOWRANK.replace(" }, ", " }, components = 4, "),
+            "components = 4, but 6 numbers are not so many equally long signals: y, z",
+        ),
     ],
 )
 def test_refusals(tmp_path: Path, old: str, new: str, said: str) -> None:
@@ -292,8 +303,11 @@ def test_reference_tests_with_their_own_files_give_the_errors_computed_by_hand(t
     assert (folder / "figures" / "errors-1.svg").exists()
     worst = (folder / "tables" / "data-roads-levels-of-y-z-worst.csv").read_text().splitlines()
     assert len(worst) == 6 and "road = stretches" in worst[1]
+    assert all(row.endswith((' to 5 Hz"', ' to 15 Hz"', ' to 40 Hz"')) for row in worst[1:])  # "y, 1 to 5 Hz"
     (panel,) = load_records(folder / "prediction.npz", Panel)
     assert len(panel.tests) == 6 and len(panel.coord) == 6 and panel.mean.shape == (36,)
+    assert panel.names[:1] + panel.names[-1:] == ("y, 1 to 5 Hz", "z, 15 to 40 Hz") and len(panel.names) == 6
+    assert record["names"] == list(panel.names)
 
 
 def test_observed_numbers_alone_give_the_same(tmp_path: Path) -> None:

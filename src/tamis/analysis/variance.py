@@ -30,6 +30,7 @@ from tamis.types import Array, Generator
 
 _RESAMPLES = 300  # of the bootstrap: its standard errors are known to 4 %
 _FEWEST = 2  # draws of a model, for a variance
+_ROUND_OFF = 1e-12  # of a number: answers that differ by less are the same
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,8 @@ def variance_split(
         found.append(once)
         resampled.append(once + math.sqrt(n / value) * (again - once))
     estimate = _parts(np.stack(found), counts, values, replicates)[:, 0]
+    same = np.ptp(y, axis=(0, 1)) <= _ROUND_OFF * np.abs(y).max(axis=(0, 1))
+    estimate[:, same] = 0.0  # shares of round-off would mean nothing
     parts = _parts(np.stack(resampled), counts, values, replicates)
     error, share_error = parts.std(axis=1), _spread(parts)
     if stochastic and replicates == 1:
@@ -86,8 +89,14 @@ def variance_split(
 
 
 def _spread(again: Array) -> Array:
+    """Return standard deviations over resamplings; one whose whole is not positive has no shares and is left out."""
     whole = again.sum(axis=0)
-    return np.asarray((again / np.where(whole > 0, whole, np.nan)).std(axis=1))
+    known = whole > 0
+    some = np.where(known, again / np.where(known, whole, 1.0), 0.0)
+    n = np.maximum(known.sum(axis=0), 1)
+    mean = some.sum(axis=1) / n
+    spread = np.sqrt(np.where(known, (some - mean[:, None]) ** 2, 0.0).sum(axis=1) / n)
+    return np.asarray(np.where(known.any(axis=0), spread, np.nan))
 
 
 def _levels(weight: Array, mean: Array, within: Array) -> Array:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tamis.cli import COMPUTATION_SAYS_NO, DONE
+from tamis.cli import COMPUTATION_SAYS_NO, DONE, INTERRUPTED
 from tamis.cli.summary import print_outputs, print_simulator, tell_of_compiling
 from tamis.cli.terminal import say, table, told_plainly
 from tamis.errors import SimulationError, StudyError
@@ -126,6 +126,9 @@ def _run_once(simulator: Simulator, inputs: dict[str, float | str]) -> int:
         except SimulationError as error:
             say(f"the simulator says no: {error}")
             return COMPUTATION_SAYS_NO
+        except KeyboardInterrupt:
+            say("interrupted; a single run is not kept, runs of a study are")
+            return INTERRUPTED
     print_outputs(simulator, outputs)
     say(f"in {duration(time.perf_counter() - start)}")
     return DONE

@@ -181,9 +181,11 @@ def print_simulator(simulator: Simulator) -> None:
 
     say(f"{simulator.name} (version {simulator.version})\n{documentation(simulator)}\n")
     ports = simulator.inputs.values()
-    spans = ["" if p.bounds is None else f"{p.bounds[0]:g} to {p.bounds[1]:g}" for p in ports]
+    spans = [
+        ", ".join(p.choices) if p.bounds is None else f"{p.bounds[0]:g} to {p.bounds[1]:g}" for p in ports
+    ]
     rows = [(p.name, p.default, span, p.unit, p.doc) for p, span in zip(ports, spans, strict=True)]
-    table(("input", "default", "bounds", "unit", "meaning"), rows)
+    table(("input", "default", "may be", "unit", "meaning"), rows)
     say()
     table(("output", "unit", "meaning"), [(p.name, p.unit, p.doc) for p in simulator.outputs.values()])
 

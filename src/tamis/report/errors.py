@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from tamis.report.blocks import Block, Heading, Picture, grid
+from tamis.report.signals import apart, divide
 from tamis.report.style import (
     COLOURS,
     DATA,
@@ -73,18 +74,19 @@ def error_figure(error: IdentifiedError) -> Figure:
     """Draw mean, modes and residual of an identified error."""
     figure = canvas(WIDTH, 2.9)
     ax = place(figure, 0.66, 0.36, WIDTH - 0.8, 1.95)
-    x, left = np.array(error.x), np.array(error.residual_curve)
+    x, left = (apart(np.array(values), error.names) for values in (error.x, error.residual_curve))
     ax.fill_between(x, -left, left, color=PRIOR_FILL, lw=0, zorder=1)
     ax.axhline(0.0, color=FAINT, lw=0.6, zorder=2)
     handles = [
         Line2D([], [], color=PRIOR_FILL, lw=6, label="residual, ± sd"),
         Line2D([], [], color=DATA, lw=1.4, label="mean"),
     ]
-    ax.plot(x, error.mean_curve, color=DATA, lw=1.4, zorder=4)
+    ax.plot(x, apart(np.array(error.mean_curve), error.names), color=DATA, lw=1.4, zorder=4)
     for k, (curve, colour) in enumerate(zip(error.mode_curves, COLOURS, strict=False), start=1):
-        ax.plot(x, curve, color=colour, lw=1.0, zorder=3)
+        ax.plot(x, apart(np.array(curve), error.names), color=colour, lw=1.0, zorder=3)
         handles.append(Line2D([], [], color=colour, lw=1.0, label=f"mode {k}"))
-    ax.set_xlim(x.min(), x.max())
+    ax.set_xlim(min(error.x), max(error.x))
+    divide(ax, np.array(error.x), error.names, WIDTH - 0.8)
     label_axis(ax.xaxis, error.xlabel, ticks=8, room=WIDTH - 0.8)
     label_axis(ax.yaxis, f"error [{error.unit}]" if error.unit else "error", ticks=5)
     legend_row(figure, handles, len(handles))

@@ -8,19 +8,22 @@ that keeps the best point only would have misled.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
+from numpy.typing import NDArray
 
 from tamis.report.blocks import Block, Grid, Heading, Picture, Text, grid
 from tamis.report.style import (
     COLOURS,
     PARAMETERS,
+    POSTERIOR,
     PRIOR,
+    PRIOR_FILL,
     WIDTH,
     canvas,
     fit,
@@ -51,6 +54,7 @@ if TYPE_CHECKING:
 _PARTS = (("parameters", PARAMETERS), ("choice of model", COLOURS[0]), ("run-to-run noise", PRIOR))
 _DRAWN = 6  # panels of shares, to a figure
 _BARS = 24  # single numbers, to a figure
+_MOST = 200.0  # % that a coefficient of variation is drawn to: where a mean passes zero it has no bound
 
 
 def source_blocks(sources: Sequence[Source], used: Sequence[str]) -> list[Block]:
@@ -149,10 +153,13 @@ def robust_blocks(panels: Sequence[Panel]) -> list[Block]:
     mine = [panel for panel in panels if panel.split.size]
     if not mine:
         return []
-    blocks: list[Block] = [Heading("Robust prediction and best fit"), robust_grid(mine)]
-    blocks.append(Heading("Where the variance comes from"))
     along = [panel for panel in mine if len(panel.x) > 1]
     single = [panel for panel in mine if len(panel.x) == 1]
+    blocks: list[Block] = [Heading("Robust prediction and best fit"), robust_grid(mine)]
+    for k, start in enumerate(range(0, len(along), _DRAWN), start=1):
+        some, key = along[start : start + _DRAWN], f"variation-{k}"
+        blocks.append(Picture(key, variation_figure(some), _VARIATION, {key: variation_numbers(some)}))
+    blocks.append(Heading("Where the variance comes from"))
     for k, start in enumerate(range(0, len(along), _DRAWN), start=1):
         some, key = along[start : start + _DRAWN], f"variance-{k}"
         blocks.append(Picture(key, shares_figure(some), _caption(some), {key: split_numbers(some)}))
@@ -160,6 +167,21 @@ def robust_blocks(panels: Sequence[Panel]) -> list[Block]:
         some, key = single[start : start + _BARS], f"variance-numbers-{k}"
         blocks.append(Picture(key, bars_figure(some), _caption(some), {key: split_numbers(some)}))
     return [*blocks, split_grid(mine)]
+
+
+_VARIATION = (
+    "Coefficient of variation along the abscissa: standard deviation over the size of the mean, with errors."
+)
+
+
+def variation_numbers(panels: Sequence[Panel]) -> Table:
+    """Return mean, standard deviation and coefficient of variation, a row per panel and abscissa."""
+    rows = tuple(
+        (p.series, p.label, *map(float, (p.x[j], p.mean[j], p.sd_total[j], p.cov[j])))
+        for p in panels
+        for j in range(len(p.x))
+    )
+    return Table(("series", "label", "x", "mean", "sd total", "COV"), rows)
 
 
 def _caption(panels: Sequence[Panel]) -> str:
@@ -223,6 +245,9 @@ def split_grid(panels: Sequence[Panel]) -> Grid:
         said = [_share(float(v), float(e)) for v, e in zip(p.shares[:, j], p.share_error[:, j], strict=True)]
         shown.append((record_title(p) + where, number(float(p.sd_model[j] ** 2)), *said))
     columns = ("number", "variance", *(name for name, _ in _PARTS))
+    if _one_model(panels):
+        columns = (*columns[:3], *columns[4:])
+        shown = [(*row[:3], *row[4:]) for row in shown]
     caption = (
         "Unbiased estimates, with standard errors over the draws: a small share may come out below zero."
     )
@@ -232,7 +257,8 @@ def split_grid(panels: Sequence[Panel]) -> Grid:
 def _share(value: float, error: float) -> Cell:
     if math.isnan(value):
         return Cell("unknown")
-    return number(value, f"{100 * value:.1f} ± {100 * error:.1f} %".replace("-", "−"))
+    spread = f"± {100 * error:.1f}" if math.isfinite(error) else "± unknown"
+    return number(value, f"{100 * value:.1f} {spread} %".replace("-", "−"))
 
 
 def split_numbers(panels: Sequence[Panel]) -> Table:
@@ -260,25 +286,52 @@ def _drawn(panel: Panel) -> Array:
     return np.asarray(100 * parts / np.maximum(parts.sum(axis=0), 1e-300))
 
 
-@styled
-def shares_figure(panels: Sequence[Panel]) -> Figure:
-    """Draw the shares along the abscissa of each panel, on each other."""
+def _along(
+    panels: Sequence[Panel], draw: Callable[[Axes, Panel, NDArray[np.intp]], str], legend: float
+) -> Figure:
+    """Draw something along the abscissa of each panel; ``draw`` returns the title of the ordinate."""
     columns = min(2, len(panels))
     width, main = WIDTH / columns, 1.6
     inner, cell = width - 0.85, head_room(0) + main + 0.55
-    figure = canvas(WIDTH, 0.36 + cell * -(-len(panels) // columns))
+    figure = canvas(WIDTH, legend + cell * -(-len(panels) // columns))
     for k, panel in enumerate(panels):
-        top = 0.36 + (k // columns) * cell + head_room(0)
+        top = legend + (k // columns) * cell + head_room(0)
         ax = place(figure, (k % columns) * width + 0.7, top, inner, main)
-        order = np.argsort(panel.x, kind="stable")
-        shares = _drawn(panel)[:, order]
-        ax.stackplot(panel.x[order], shares, colors=[colour for _, colour in _PARTS], lw=0)
+        title = draw(ax, panel, np.argsort(panel.x, kind="stable"))
         ax.set_xlim(panel.x.min(), panel.x.max())
-        ax.set_ylim(0, 100)
-        label_axis(ax.yaxis, "variance [%]", ticks=5)
+        label_axis(ax.yaxis, title, ticks=5)
         label_axis(ax.xaxis, panel.xlabel or "index", ticks=6, room=inner)
         heading(ax, shortened(record_title(panel), inner, 8.5))
-    _legend(figure)
+    return figure
+
+
+@styled
+def variation_figure(panels: Sequence[Panel]) -> Figure:
+    """Draw the coefficient of variation along the abscissa of each panel."""
+
+    def draw(ax: Axes, panel: Panel, order: NDArray[np.intp]) -> str:
+        cov = 100.0 * np.abs(panel.cov[order])
+        ax.plot(panel.x[order], cov, color=POSTERIOR, lw=1.4)
+        top = float(np.max(cov[np.isfinite(cov)], initial=0.0))
+        ax.set_ylim(0.0, min(1.08 * top, _MOST) or 1.0)
+        ax.grid(axis="y", color=PRIOR_FILL, lw=0.5)
+        return "COV [%]"
+
+    return _along(panels, draw, 0.1)
+
+
+@styled
+def shares_figure(panels: Sequence[Panel]) -> Figure:
+    """Draw the shares along the abscissa of each panel, on each other."""
+
+    def draw(ax: Axes, panel: Panel, order: NDArray[np.intp]) -> str:
+        colours = [colour for _, colour in _PARTS]
+        ax.stackplot(panel.x[order], _drawn(panel)[:, order], colors=colours, lw=0)
+        ax.set_ylim(0, 100)
+        return "variance [%]"
+
+    figure = _along(panels, draw, 0.36)
+    _legend(figure, panels)
     return figure
 
 
@@ -295,7 +348,7 @@ def bars_figure(panels: Sequence[Panel]) -> Figure:
     ax.tick_params(axis="y", length=0)
     ax.set_xlim(0, 100)
     label_axis(ax.xaxis, "variance [%]", ticks=6)
-    _legend(figure)
+    _legend(figure, panels)
     return figure
 
 
@@ -306,6 +359,20 @@ def _draw_bar(ax: Axes, at: int, shares: Array) -> None:
         left += float(share)
 
 
-def _legend(figure: Figure) -> None:
-    handles = [Patch(color=colour, label=name) for name, colour in _PARTS]
+def _parts(panels: Sequence[Panel]) -> list[tuple[str, str]]:
+    """Return name and colour of the parts there are: one model is no choice, and one run a draw tells no noise."""
+    parts = list(_PARTS)
+    if all(np.isnan(panel.split[2]).all() for panel in panels):
+        parts = [("parameters and run-to-run noise", PARAMETERS), parts[1]]
+    if _one_model(panels):
+        del parts[1]
+    return parts
+
+
+def _one_model(panels: Sequence[Panel]) -> bool:
+    return all(len(panel.best_of) == 1 for panel in panels)
+
+
+def _legend(figure: Figure, panels: Sequence[Panel]) -> None:
+    handles = [Patch(color=colour, label=name) for name, colour in _parts(panels)]
     figure.legend(handles=handles, loc="upper left", ncols=3, handlelength=1.3, borderaxespad=0.1)

@@ -145,7 +145,7 @@ def storyboard(
     height = width * float(np.clip(np.divide(*(view.high - view.low)[::-1]), *FRAME))
     scale = float(np.min(np.array([width, height]) / (view.high - view.low)))  # inches a metre
     figure = canvas(WIDTH, _TITLE + rows * (height + _HEAD) + _FOOT)
-    _head(figure, title, field, replay.note, moving=len(shown) > 1)
+    _head(figure, title, field, replay.enlarged, moving=len(shown) > 1)
 
     colours, norm = _colours(replay, field)
     stamps = _stamps(replay.times[shown])
@@ -361,15 +361,16 @@ def _frame(ax: Axes, stamp: str) -> None:
     )
 
 
-def _head(figure: Figure, title: str, field: str | None, note: str, *, moving: bool) -> None:
+def _head(figure: Figure, title: str, field: str | None, enlarged: float, *, moving: bool) -> None:
     tall = figure.get_size_inches()[1]
     shown = fit(title, WIDTH - 2 * _EDGE, 9.5)
     figure.text(_EDGE / WIDTH, 1 - 0.22 / tall, shown, fontsize=9.5, fontweight="bold")
-    said = [note] if note else []
+    notes = [] if enlarged == 1.0 else [f"displacements drawn {enlarged:g} times as large as they are"]
     if moving:
         how = "dark rim" if field else "strong colour and dark rim"
-        said.append(f"{how}: moved by more than a tenth of its size since the first frame")
-    figure.text(_EDGE / WIDTH, 1 - 0.38 / tall, "; ".join(said), fontsize=7.0, color=FAINT)
+        drawn = "" if enlarged == 1.0 else ", as drawn"
+        notes.append(f"{how}: moved by more than a tenth of its size since the first frame{drawn}")
+    figure.text(_EDGE / WIDTH, 1 - 0.38 / tall, "; ".join(notes), fontsize=7.0, color=FAINT)
 
 
 def _foot(figure: Figure, scale: float, camera: Array) -> None:

@@ -15,6 +15,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from tamis.report.blocks import Block, Picture, grid
+from tamis.report.signals import apart, divide
 from tamis.report.style import (
     COLOURS,
     DATA,
@@ -30,7 +31,7 @@ from tamis.report.style import (
     place,
     styled,
 )
-from tamis.report.tables import number
+from tamis.report.tables import number, position
 from tamis.types import Array, Table
 
 if TYPE_CHECKING:
@@ -54,9 +55,10 @@ def stretches_blocks(name: str, panel: Panel) -> list[Block]:
     for i in worst:
         at = int(np.nanargmax(np.abs(residual[i])))
         size = float(np.sqrt(np.nanmean(np.square(residual[i]))))
-        rows.append((short_name(panel, i), size, float(residual[i, at]), float(panel.coord[at])))
-    columns = ("test", "residual, rms [sd]", "largest [sd]", f"at {panel.xlabel or 'index'}")
-    shown = [(test, number(rms), number(most), number(x)) for test, rms, most, x in rows]
+        where = panel.names[at] if panel.names else position(panel.xlabel, float(panel.coord[at]))
+        rows.append((short_name(panel, i), size, float(residual[i, at]), where))
+    columns = ("test", "residual, rms [sd]", "largest [sd]", "at")
+    shown = [(test, number(rms), number(most), where) for test, rms, most, where in rows]
     worst_name = f"{key}-worst"
     return [
         Picture(key, stretches_figure(panel), caption, {key: quantile_numbers(panel)}),
@@ -93,20 +95,24 @@ def _measured(panel: Panel) -> Array:
 @styled
 def stretches_figure(panel: Panel) -> Figure:
     """Draw quantiles over the tests of measurements, model and residuals."""
-    residual, worst = _by_test(panel, panel.residual), worst_tests(panel)
+    worst = worst_tests(panel)
+    measured, model, residual = (
+        apart(numbers, panel.names)
+        for numbers in (_measured(panel), _by_test(panel, panel.mean), _by_test(panel, panel.residual))
+    )
     rows = -(-len(worst) // 2)
     figure = canvas(WIDTH, 5.1 + 0.17 * rows)
-    x = panel.coord
+    x, ends = apart(panel.coord, panel.names), (panel.coord.min(), panel.coord.max())
     upper = place(figure, 0.66, 0.36, WIDTH - 0.8, 2.1)
-    measured, model = _measured(panel), _by_test(panel, panel.mean)
     if len(measured):
         _fill(upper, x, measured, (0.05, 0.95), PRIOR_FILL)
-        upper.plot(x, np.nanquantile(measured, 0.5, axis=0), color=DATA, lw=1.3)
+        upper.plot(x, _quantiles(measured, 0.5), color=DATA, lw=1.3)
     for q, width in ((0.05, 0.8), (0.5, 1.4), (0.95, 0.8)):
         style = "-" if q == 0.5 else (0, (4, 2))
-        upper.plot(x, np.nanquantile(model, q, axis=0), color=POSTERIOR, lw=width, ls=style)
-    upper.set_xlim(x.min(), x.max())
-    upper.set_ylim(*limits([np.nanquantile(v, (0.05, 0.95), axis=0) for v in (measured, model) if len(v)]))
+        upper.plot(x, _quantiles(model, q), color=POSTERIOR, lw=width, ls=style)
+    upper.set_xlim(*ends)
+    upper.set_ylim(*limits([_quantiles(v, (0.05, 0.95)) for v in (measured, model) if len(v)]))
+    divide(upper, panel.coord, panel.names, WIDTH - 0.8)
     upper.tick_params(labelbottom=False)
     label_axis(upper.yaxis, panel.ylabel, ticks=5)
     handles: list[Line2D | Patch] = [
@@ -125,14 +131,23 @@ def stretches_figure(panel: Panel) -> Figure:
             lower.plot(x, residual[i], color=colour, lw=0.9)
             named.append(Line2D([], [], color=colour, lw=0.9, label=short_name(panel, i)))
         figure.legend(handles=named, loc="lower left", ncols=2, handlelength=1.3, borderaxespad=0.1)
-    lower.set_xlim(x.min(), x.max())
+    lower.set_xlim(*ends)
+    divide(lower, panel.coord, panel.names)
     label_axis(lower.xaxis, panel.xlabel or "index", ticks=8, room=WIDTH - 0.8)
     label_axis(lower.yaxis, "residual [sd]", ticks=5)
     return figure
 
 
+def _quantiles(values: Array, q: float | tuple[float, ...]) -> Array:
+    """Return quantiles over the tests, NaN where nothing is."""
+    found = np.full((*np.shape(q), values.shape[1]), np.nan)
+    there = np.isfinite(values).any(axis=0)
+    found[..., there] = np.nanquantile(values[:, there], q, axis=0)
+    return found
+
+
 def _fill(ax: Axes, x: Array, values: Array, between: tuple[float, float], colour: str) -> None:
-    low, high = np.nanquantile(values, between, axis=0)
+    low, high = _quantiles(values, between)
     ax.fill_between(x, low, high, color=colour, lw=0)
 
 

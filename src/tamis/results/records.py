@@ -72,6 +72,7 @@ class Panel:
         str, ...
     ] = ()  # names of the tests whose signals stand one after the other, where there are several
     coord: Array = field(default_factory=lambda: np.empty(0))  # abscissae of one of these tests
+    names: tuple[str, ...] = ()  # of the numbers of one test, "signal, band", where they have any
     best_of: tuple[str, ...] = ()  # the studies whose posteriors these are the best points of
     split: Array = field(
         default_factory=lambda: np.empty((0, 0))

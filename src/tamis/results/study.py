@@ -106,6 +106,7 @@ class IdentifiedError:
     mean_curve: tuple[float, ...] = ()
     mode_curves: tuple[tuple[float, ...], ...] = ()  # the largest ones
     residual_curve: tuple[float, ...] = ()  # standard deviations
+    names: tuple[str, ...] = ()  # of the measurements, "signal, band", where they have any
 
 
 @dataclass(frozen=True)

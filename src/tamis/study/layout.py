@@ -25,6 +25,9 @@ class Block:
     columns: NDArray[np.int64]  # its numbers, among those of all experiments of the layout
     owners: NDArray[np.int64]  # the place in the series of the experiment each comes from
     x: Array
+    axis: str = (
+        ""  # title of the abscissa of one experiment, where the numbers of several stand one after the other
+    )
 
     @property
     def signal(self) -> bool:
@@ -39,11 +42,21 @@ def layout(series: Sequence[Series], simulator: Simulator) -> list[Block]:
         for j, observation in enumerate(one.experiments[0].observations):
             columns, owners = _columns(one, j)
             order = np.argsort(one.values, kind="stable") if one.along else np.arange(len(columns))
-            xlabel = _xlabel(simulator, one, observation)
+            axis = _axis(simulator, one, observation)
+            many = observation.coord is not None and len(one.experiments) > 1 and not one.along
             ylabel = titled(observation.label, observation.observable.unit)
             x = _abscissa(one, observation)[order]
             blocks.append(
-                Block(one, observation.label, xlabel, ylabel, start + columns[order], owners[order], x)
+                Block(
+                    one,
+                    observation.label,
+                    "index over the tests" if many else axis,
+                    ylabel,
+                    start + columns[order],
+                    owners[order],
+                    x,
+                    axis if many else "",
+                )
             )
         start += sum(size(e.observations) for e in one.experiments)
     return blocks
@@ -89,7 +102,7 @@ def _abscissa(series: Series, observation: Observation) -> Array:
     return np.arange(len(series.experiments) * observation.size, dtype=float)
 
 
-def _xlabel(simulator: Simulator, series: Series, observation: Observation) -> str:
+def _axis(simulator: Simulator, series: Series, observation: Observation) -> str:
     if series.along:
         return titled(series.along, simulator.inputs[series.along].unit)
     if observation.coord is None:

@@ -176,6 +176,7 @@ class Noises:
         """Identify the error from reference tests: columns of errors, or of measurements at known parameters."""
         if table.reference is None:
             raise StudyError("lowrank noise needs reference, a CSV file with one column a reference test")
+        _components(table, observed)
         if table_of := reference_table(self.raw.base / table.reference, observed.reader):
             if where not in self.shared:
                 self.shared[where] = self._stretches(where, table, table_of, observed)
@@ -207,7 +208,7 @@ class Noises:
         residual = True if table.residual is None else table.residual
         alone = self.raw.table("inference").get("split", "none") != "none"
         tests = observed.replicates if alone else max(observed.replicates, self._judged(table.reference))
-        return identify(errors, components=table.components or 1, residual=residual, tests=tests)
+        return identify(errors, components=_components(table, observed), residual=residual, tests=tests)
 
     def _stretches(self, where: str, table: NoiseTable, sheet: Sheet, observed: Observed) -> LowRank:
         """Identify the error from reference tests with their own files, each less its own nominal run (B.3)."""
@@ -276,3 +277,15 @@ class Noises:
                 raise StudyError(
                     f'nominal: simulator {self.simulator.name} has no input "{name}"{nearest(name, known)}'
                 )
+
+
+def _components(table: NoiseTable, observed: Observed) -> int:
+    """Return the number of signals that the numbers are made of: as said, or those of the observable."""
+    signals = getattr(observed.observable, "signals", ())
+    components = table.components or len(signals) or 1
+    if observed.size % components:
+        named = f": {', '.join(signals)}" if signals else ""
+        raise StudyError(
+            f"components = {components}, but {observed.size} numbers are not so many equally long signals{named}"
+        )
+    return components

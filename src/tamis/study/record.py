@@ -111,9 +111,8 @@ def _identified(series: str, observation: Observation, part: LowRank) -> Identif
     )
     mean, *drawn, left = (tuple(curve) for curve in curves.tolist())
     x = tuple(np.asarray(observation.coord, dtype=float).tolist())
-    return IdentifiedError(
-        *names, *sizes, part.alpha, observation.observable.axis, x, mean, tuple(drawn), left
-    )
+    axis, told = observation.observable.axis, tuple(getattr(observation.observable, "names", ()))
+    return IdentifiedError(*names, *sizes, part.alpha, axis, x, mean, tuple(drawn), left, told)
 
 
 def _rms(values: ArrayLike) -> float:

@@ -21,7 +21,7 @@ from tamis.space import Space
 from tamis.study.noises import Noises, Observed, Place, Places
 from tamis.study.reader import Raw, emulates_loglike, emulates_observables
 from tamis.study.schema import ExperimentTable, NextTable, ObserveTable, PredictTable, StudyFile
-from tamis.study.stretches import Stretches, bands_of, no_file
+from tamis.study.stretches import Stretches, bands_of, cell, levels
 from tamis.study.taking import Taking, named
 from tamis.types import Array, Inputs, Value
 
@@ -154,13 +154,8 @@ class Builder(Taking):
         return Series(name, table.use, tuple(tests), along, values, limits=_limits(table.observe))
 
     def _cell(self, where: str, sheet: Sheet, column: str, row: int, name: str) -> Value:
-        port = self.simulator.inputs[name]
-        if port.kind == "number":
-            return float(self._numbers(f"{where}.conditions.{name}", sheet, column)[row])
-        text = sheet.text(column)[row]
-        if port.kind == "file" and not (self.raw.base / text).is_file():
-            raise self.fail(f"{where}.conditions.{name}", no_file(sheet, row, text, self.raw.base))
-        return text
+        with self._at(f"{where}.conditions.{name}"):
+            return cell(self.raw.base, sheet, row, column, self.simulator.inputs[name].kind)
 
     def _stretches(
         self,
@@ -173,9 +168,11 @@ class Builder(Taking):
         """Return how rows that name a file of signals each are read; None for a column of numbers."""
         if observe.how != "bands":
             return None
-        if observe.data is None or observe.data not in sheet.cells:
+        if observe.data is None:
             message = f"missing; name the column of {sheet.path.name} that names each test's file of signals"
             raise self.fail(f"{where}.data", message)
+        with self._at(f"{where}.data"):
+            sheet.text(observe.data)
         rest = {
             k: v
             for k, v in self._conditions(where, table.conditions, leave=columns).items()
@@ -366,7 +363,7 @@ class Builder(Taking):
         model = self._observable(where, table, None)
         outputs = {name: self._output(where, name).unit for name in model.needs}
         with self._at(f"{where}.data"):
-            y, _ = Stretches(self.raw.base, {}, {}, {}, "", model, outputs).levels(str(table.data))
+            y, _ = levels(self.raw.base, str(table.data), model, outputs)
         coord = bands_of(model).coord
         observed = Observed(where, model, len(y), coord, conditions)
         noise = self.noises.build(

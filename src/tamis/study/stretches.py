@@ -18,7 +18,6 @@ from tamis.bands import Bands, Filtered
 from tamis.errors import StudyError, nearest
 from tamis.observables import Observable
 from tamis.sheets import Sheet, read_csv, read_numbers
-from tamis.study.schema import GridTable
 from tamis.types import Array, Value
 
 _SAME = 1e-6  # of a step: times are printed with a few digits
@@ -41,10 +40,10 @@ class Stretches:
         """Return the observed numbers of one row's file of signals."""
         name = sheet.text(self.data)[row]
         if not (self.base / name).is_file():
-            raise StudyError(no_file(sheet, row, name, self.base))
+            raise StudyError(_no_file(sheet, row, name, self.base))
         where = f"{sheet.path.name}, row {row + 1}"
         try:
-            y, step = self.levels(name)
+            y, step = levels(self.base, name, self.observable, self.units)
         except StudyError as error:
             raise StudyError(f"{where}: {error}") from error
         first, said = self.steps.setdefault("step", (step, where))
@@ -59,23 +58,19 @@ class Stretches:
         """Return the conditions of one row."""
         found = dict(self.conditions)
         for name, column in self.columns.items():
-            text = sheet.text(column)[row]
-            if self.kinds[name] == "number":
-                found[name] = float(sheet.numbers(column)[row])
-            elif self.kinds[name] == "file":
-                if not (self.base / text).is_file():
-                    raise StudyError(no_file(sheet, row, text, self.base))
-                found[name] = str((self.base / text).resolve())
-            else:
-                found[name] = text
+            value = cell(self.base, sheet, row, column, self.kinds[name])
+            found[name] = str((self.base / str(value)).resolve()) if self.kinds[name] == "file" else value
         return found
 
-    def levels(self, name: str) -> tuple[Array, float]:
-        """Return the observed numbers of a file of signals, and its step."""
-        state = (self.base / name).stat()
-        marks = state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns
-        assert isinstance(self.observable, Hashable)
-        return _levels(self.base / name, name, self.observable, tuple(self.units.items()), *marks)
+
+def levels(base: Path, name: str, observable: Observable, units: Mapping[str, str]) -> tuple[Array, float]:
+    """Return the observed numbers of a file of signals, and its step; ``units`` are those of the outputs."""
+    if not (base / name).is_file():
+        raise StudyError(f'no file "{name}"{_beside(name, base)}')
+    state = (base / name).stat()
+    marks = state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns
+    assert isinstance(observable, Hashable)
+    return _levels(base / name, name, observable, tuple(units.items()), *marks)
 
 
 @lru_cache(maxsize=4096)
@@ -108,23 +103,29 @@ def bands_of(observable: Any) -> Bands:
     return of
 
 
-def no_file(sheet: Sheet, row: int, name: str, base: Path) -> str:
+def cell(base: Path, sheet: Sheet, row: int, column: str, kind: str) -> Value:
+    """Return what a row of a table gives for an input of a kind; a file must be there."""
+    if kind == "number":
+        return float(sheet.numbers(column)[row])
+    text = sheet.text(column)[row]
+    if kind == "file" and not (base / text).is_file():
+        raise StudyError(_no_file(sheet, row, text, base))
+    return text
+
+
+def _no_file(sheet: Sheet, row: int, name: str, base: Path) -> str:
     """Say that a row names a file that is not there."""
-    beside = [str(path.relative_to(base)) for path in (base / name).parent.glob("*")] if name else []
     return (
-        f'{sheet.path.name}, row {row + 1} (line {sheet.lines[row]}): no file "{name}"{nearest(name, beside)}'
+        f'{sheet.path.name}, row {row + 1} (line {sheet.lines[row]}): no file "{name}"{_beside(name, base)}'
     )
 
 
-def grid_of(grid: GridTable | list[Any], more: int = 0) -> Array:
-    """Return the numbers of a list or a grid, ``more`` than its n."""
-    if isinstance(grid, list):
-        return np.array(grid, dtype=float)
-    if grid.spacing == "linear":
-        return np.linspace(grid.start, grid.stop, grid.n + more)
-    if grid.start <= 0 or grid.stop <= 0:
-        raise StudyError('spacing = "log" needs a start and a stop above zero')
-    return np.geomspace(grid.start, grid.stop, grid.n + more)
+def _beside(name: str, base: Path) -> str:
+    return (
+        nearest(name, [str(path.relative_to(base)) for path in (base / name).parent.glob("*")])
+        if name
+        else ""
+    )
 
 
 def reference_table(path: Path, reader: Stretches | None) -> Sheet | None:

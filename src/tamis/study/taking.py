@@ -6,13 +6,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from tamis.bands import Filtered, bands
 from tamis.errors import StudyError, TamisError, nearest
 from tamis.observables import MEASURES, SCALARS, SIGNALS, Observable, check_taken, load_custom
 from tamis.simulation import Simulator
 from tamis.study.reader import Raw
-from tamis.study.schema import ObserveTable
-from tamis.study.stretches import bands_of, grid_of
+from tamis.study.schema import GridTable, ObserveTable
+from tamis.study.stretches import bands_of
 from tamis.types import Array
 
 Fault = Callable[[str, str], StudyError]
@@ -59,7 +61,8 @@ class Taking:
             check_taken(table.how, table.output, port.unit, table.damping)
         if ".py:" in table.how:
             with self._at(f"{where}.how"):
-                return load_custom(table.how, self.raw.base, tuple(self.simulator.outputs), port.unit)
+                needs = tuple(self.simulator.outputs)
+                return load_custom(table.how, self.raw.base, needs, port.unit, table.x or "")
         if table.how in SCALARS:
             times = {"along": table.along} if table.how in ("peak_time", *MEASURES) else {}
             return SCALARS[table.how](table.output, unit=self._unit(where, table), **times)
@@ -95,7 +98,7 @@ class Taking:
                 f"{where}.times", f'missing; how = "{table.how}" needs times = {{ start, stop, n }} or a list'
             )
         with self._at(f"{where}.times"):
-            return grid_of(table.times)
+            return _grid(table.times)
 
     def _edges(self, where: str, table: ObserveTable) -> Array:
         if table.bands is None:
@@ -103,7 +106,7 @@ class Taking:
                 f"{where}.bands",
                 'missing; how = "bands" needs bands = { start, stop, n } or a list of edges in Hz',
             )
-        return grid_of(table.bands, more=1)
+        return _grid(table.bands, more=1)
 
     def _check_how(self, where: str, how: str) -> None:
         """Refuse what is neither built in nor a function of the user's own."""
@@ -126,3 +129,14 @@ class Taking:
             if str(error).startswith(f"{self.raw.path.name}: "):
                 raise
             raise self.fail(where, str(error)) from error
+
+
+def _grid(grid: GridTable | list[Any], more: int = 0) -> Array:
+    """Return the numbers of a list or a grid, ``more`` than its n."""
+    if isinstance(grid, list):
+        return np.array(grid, dtype=float)
+    if grid.spacing == "linear":
+        return np.linspace(grid.start, grid.stop, grid.n + more)
+    if grid.start <= 0 or grid.stop <= 0:
+        raise StudyError('spacing = "log" needs a start and a stop above zero')
+    return np.geomspace(grid.start, grid.stop, grid.n + more)

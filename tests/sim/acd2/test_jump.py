@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from tamis.errors import StudyError
+from tamis.files import load_arrays
 from tamis.sim.acd2.jump import Step, largest_rho, solve_jump, solve_jump_uzawa
-from tamis.sim.nscd import kernels, layout
-from tamis.sim.nscd.drive import MARGIN, TOUCH, smallest
-from tamis.sim.nscd.scenes.grains import pour
 from tamis.simulation import find
+from tests.sim.acd2 import nscd_step
 from tests.sim.acd2.steps import by_nnls, dense, random_step
 
 
@@ -78,31 +77,28 @@ def test_uzawa_has_the_same_fixed_point_and_converges_below_its_bound_only() -> 
     assert not solve_jump_uzawa(step, limit=1000).converged  # by default the printed rho, the mean mass
 
 
-def test_without_dissipation_it_is_nscd_without_friction_and_restitution() -> None:
-    scene, h, last = pour(grains=50, mu=0.0), 2e-3, 60
-    model, state, _ = layout.lay_out(scene, h, last)
-    room, kept = layout.room(model, 4096, 4096), layout.record(model, last, 1, 0)
-    state, size = layout.grown(state, 4096), smallest(model)
-    done = 0
-    while done < last:
-        status, done, need = kernels.advance(
-            model, state, room, kept, h, 0.5, 1e-10, MARGIN * size, TOUCH * size, 0.0, last + 1, done, last
-        )
-        assert status in (kernels.DONE, kernels.MORE_METHODS)
-        if status == kernels.MORE_METHODS:
-            layout.solve.provide(need, room.solver.methods)
-    n, bodies, active = int(kept.steps.active[-1]), model.bodies, room.active
-    assert n > 60
-    grains = np.flatnonzero(bodies.number >= 0)
-    assert (bodies.number[grains] == np.arange(50)).all()
-    mass, before, free = bodies.mass[grains], room.motion.before[grains], room.motion.free[grains]
-    a, b = active.row_a[:n], active.row_b[:n]
-    rows = active.G[:n].copy()
-    for side, body in enumerate((a, b)):
-        rows[:, :, 6 * side : 6 * side + 6] *= np.where(body[:, None] >= 0, np.sqrt(mass[body]), 0.0)[:, None]
-    jump = solve_jump(Step(mass, before, mass * (free - before), a, b, rows, 0.0, 0.0))
-    assert jump.converged
-    assert np.abs(jump.after - bodies.inverse[grains] * room.motion.w).max() < 1e-6  # nscd is solved to 1e-10
+@pytest.mark.parametrize("mu", nscd_step.FRICTIONS)
+def test_without_viscosity_it_is_nscd_without_restitution(mu: float) -> None:
+    kept = load_arrays(nscd_step.path_of(mu))
+    assert len(kept["a"]) > 60
+    step = nscd_step.step_of(kept, mu)
+    if (
+        mu > 0.0
+    ):  # faces that slide on each other share their load in many ways, and friction depends on which
+        jump = solve_jump(step, tolerance=1e-8, start=kept["r"])
+        assert jump.converged and jump.iterations == 0
+    else:
+        jump = solve_jump(step, tolerance=1e-10)
+        assert jump.converged and jump.iterations > 0
+    assert np.abs(jump.after - kept["after"]).max() < 1e-6  # nscd is solved to 1e-10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mu", nscd_step.FRICTIONS)
+def test_the_step_kept_of_nscd_is_that_of_nscd(mu: float) -> None:
+    kept, made = load_arrays(nscd_step.path_of(mu)), nscd_step.make(mu)
+    for name, array in kept.items():
+        assert made[name] == pytest.approx(array, abs=1e-6)  # sixty steps after round-off
 
 
 def test_bad_steps_are_refused() -> None:

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from tamis.sim.acd2.net import hold, outside
+from tamis.sim.acd2.net import hold, hold_rough, outside
 from tamis.sim.acd2.packing import corners
 from tamis.sim.common.geometry import Geometry, World, place, world
 from tamis.sim.common.rotations import turned
@@ -50,7 +50,7 @@ def test_a_grain_that_is_all_outside_has_its_volume_there() -> None:
 def pushed(x: np.ndarray, q: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
     force, H, push = np.zeros(6), np.zeros((6, 6)), np.zeros(6)
     geometry, at = placed(corners(0.08, 0.05, 0.06, 0.04), x, q)
-    _, energy = hold(geometry, at, 0, q, np.full(3, 0.1), 1e11, force, H, push)
+    _, energy = hold(geometry, at, 0, q, np.zeros(3), np.full(3, 0.1), 1e11, force, H, push)
     return energy, force, H
 
 
@@ -75,3 +75,36 @@ def test_force_and_stiffness_are_derivatives_of_the_energy() -> None:
         if m < 3:  # along the axes the stiffness is complete
             found = -(ends[1][1] - ends[0][1]) / 2e-6
             assert found[:3] == pytest.approx(H[m, :3], rel=1e-4, abs=1e-4 * np.abs(H).max())
+
+
+def test_friction_on_the_net_has_its_threshold_and_stops_spin() -> None:
+    sides, drag = np.array([0.4, 0.6, 0.8]), 0.3
+    points = np.array(list(itertools.product((-0.5, 0.5), repeat=3))) * sides
+    x, q = np.array([0.0, 0.0, -0.7]), np.array([1.0, 0.0, 0.0, 0.0])  # 0.1 of it is below a floor at -1
+    geometry, at = placed(points, x, q)
+    for v in (
+        [0.3, -0.4, 0.0, 0.0, 0.0, 0.0],
+        [0.0, 0.0, 0.0, 0.0, 0.0, 2.0],
+        [0.0, 0.0, 1.0, 0.0, 0.0, 0.0],
+    ):
+        force, H, D, push, velocity = (
+            np.zeros(6),
+            np.zeros((6, 6)),
+            np.zeros((6, 6)),
+            np.zeros(6),
+            np.array(v),
+        )
+        hold_rough(geometry, at, 0, q, np.zeros(3), np.ones(3), 1e3, force, H, push, velocity, drag, D)
+        most = drag * force[2]
+        assert force[2] == pytest.approx(1e3 * 0.1 * 0.4 * 0.6, rel=1e-12)  # round-off, here and below
+        assert np.array_equal(D, D.T)
+        percussion = D @ velocity
+        if v[5] == 0.0:
+            slip = np.linalg.norm(velocity[:2])
+            expected = most * velocity[:2] / max(slip, 1e-300)
+            arm = np.array([0.0, 0.0, -0.35])  # to the centroid of the part outside
+            assert percussion[:2] == pytest.approx(expected, abs=1e-12 * most)
+            assert percussion[3:] == pytest.approx(np.cross(arm, [*expected, 0.0]), abs=1e-12 * most)
+        else:
+            radius = np.sqrt((0.4**2 + 0.6**2) / 12.0)  # of gyration of the section
+            assert percussion == pytest.approx(most * radius * np.eye(6)[5], abs=1e-12 * most)

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tamis.errors import SimulationError, StudyError
+from tamis.errors import StudyError
 from tamis.sim.dem.disks import cells
 from tamis.sim.dem.disks.drive import Disks
-from tamis.sim.dem.disks.laws import DISK, SPHERE, Kind, Law
+from tamis.sim.dem.disks.laws import Kind, Law
 from tamis.sim.dem.disks.scene import Scene, Sine, Wall
 from tamis.sim.dem.simulators import impact
 
@@ -125,7 +125,8 @@ def test_order_of_the_schemes(scheme):
 @pytest.mark.parametrize("alpha", [0.25, 0.46, 0.5])
 def test_restitution_scaling_keeps_both_restitutions(alpha):
     law = replace(FREE_LAW, alpha=alpha, gamma={0.25: 0.69e4, 0.46: 7.53e4, 0.5: 9.03e4}[alpha])
-    reference = pair(replace(law, scaling="literal"), (CALIBRATED, replace(CALIBRATED, fixed=True)), 1.0, 0.6)
+    sphere = {"mu": law.mu, "gamma": law.gamma, "alpha": alpha, "k_t": law.k_t, "radius": R, "mass": M}
+    wall_bounce = float(impact.run({**sphere, "speed": 1.0, "angle": 0.0}, Path())["cnr"])
     # a wall of the calibration is a fixed grain of infinite radius; any pair has its numbers g and kappa
     for grains in ((Kind(0.001), Kind(0.001)), (Kind(0.02), Kind(0.01))):
         for softening in (1.0, 10.0):
@@ -138,7 +139,9 @@ def test_restitution_scaling_keeps_both_restitutions(alpha):
             same = pair(law, (Kind(0.001), Kind(0.001)), 1.0, 0.6)
             # while it slides the line of centres turns by 1e-3, and 2.5 times more in a softer, longer contact
             assert bounce == pytest.approx(same, abs=1e-3 if softening == 1.0 else 1e-2)
-    assert 0.8 < reference[0] < 0.95
+            # the calibration itself: a sphere on a wall, head-on, at the same speed; 50 steps a contact
+            head_on = pair(scaled, grains, 1.0, 0.0)[0]
+            assert head_on == pytest.approx(wall_bounce, abs=1e-3)
 
 
 def test_literal_grains_of_two_millimetres_hardly_bounce():
@@ -160,10 +163,10 @@ def test_material_scaling_of_kuwabara_and_kono_goes_with_the_stiffness():
 
 def test_masses_and_inertias():
     assert Kind(0.01).mass == pytest.approx(4 / 3 * math.pi * 7668 * 1e-6)
-    disk = Kind(0.01, inertia=DISK)
+    disk = Kind(0.01, body="disk")
     assert disk.mass == pytest.approx(math.pi * 0.01**2 * 0.02 * 7668)
     assert disk.inverses()[1] == pytest.approx(1 / (0.5 * disk.mass * 1e-4))
-    assert Kind(0.01, inertia=SPHERE).inverses()[1] == pytest.approx(1 / (0.4 * Kind(0.01).mass * 1e-4))
+    assert Kind(0.01, body="sphere").inverses()[1] == pytest.approx(1 / (0.4 * Kind(0.01).mass * 1e-4))
 
 
 # --- time step ------------------------------------------------------------------------------------------------------
@@ -230,7 +233,8 @@ def test_momentum_and_angular_momentum_are_kept():
     scale = np.sqrt(2 * before[2] * 60 * Kind(0.02).mass)
     np.testing.assert_allclose(after[0], before[0], atol=1e-12 * scale)  # round-off of 12 000 steps
     # forces act at places half a step ahead of velocities: exact for pairs whose line is that of their forces
-    assert after[1] == pytest.approx(before[1], abs=1e-11 * scale)
+    size = np.ptp(disks.places(), axis=0).max()
+    assert after[1] == pytest.approx(before[1], abs=3e-11 * scale * size)
 
 
 def test_energy_is_kept_without_damping_to_the_order_of_the_scheme():
@@ -366,6 +370,45 @@ def test_a_wall_ends_where_it_ends():
     assert y[0] < -0.1 and y[1] > 0.0099 and disks.column(cells.VX)[2] > 0.0
 
 
+@pytest.mark.parametrize("beside", [0.0, 5e-4, -5e-4])
+def test_a_joint_of_two_walls_is_no_bump(beside):
+    """A grain that falls onto the joint of a polyline, or beside it, bounces and slides as on one wall."""
+    after = []
+    for walls in (
+        (Wall((-1.0, 0.0), (1.0, 0.0)),),
+        (Wall((-1.0, 0.0), (0.0, 0.0)), Wall((0.0, 0.0), (1.0, 0.0))),
+        (Wall((0.0, 0.0), (1.0, 0.0)), Wall((-1.0, 0.0), (0.0, 0.0))),
+    ):
+        law = replace(FREE_LAW, softening=100.0)
+        scene = scene_of(
+            [(beside, 0.0101)], np.array([[0.2, -1.0, 3.0]]), kinds=(Kind(0.01),), law=law, walls=walls
+        )
+        disks = Disks(scene)
+        disks.advance(round(2e-3 / disks.h))
+        after.append(disks.velocities()[0])
+    assert after[0][1] > 0.5
+    np.testing.assert_allclose(after[1], after[0], rtol=1e-9)
+    np.testing.assert_allclose(
+        after[2], after[0], rtol=1e-2
+    )  # the stretch comes one step late where it is crossed
+
+
+def test_a_tip_of_two_walls_is_one_point():
+    """Onto the tip of a wedge: one contact, whose force is that of one wall's end."""
+    height = []
+    for walls in (
+        (Wall((-1.0, -1.0), (0.0, 0.0)),),
+        (Wall((-1.0, -1.0), (0.0, 0.0)), Wall((0.0, 0.0), (1.0, -1.0))),
+    ):
+        scene = scene_of(
+            [(0.0, 0.0101)], np.array([[0.0, -1.0, 0.0]]), kinds=(Kind(0.01),), law=FREE_LAW, walls=walls
+        )
+        disks = Disks(scene)
+        disks.advance(round(1e-3 / disks.h))
+        height.append(disks.column(cells.VY)[0])
+    assert height[0] > 0.5 and height[1] == pytest.approx(height[0], rel=1e-12)
+
+
 # --- equilibrium ----------------------------------------------------------------------------------------------------
 
 
@@ -394,39 +437,3 @@ def test_a_static_heap_carries_its_weight():
     assert len(places) == n and disks.places()[:, 1].max() > 7 * d  # it stands
     assert -load[1] == pytest.approx(weight, rel=1e-6)
     assert abs(load[0]) < 1e-6 * weight
-
-
-# --- what goes wrong ------------------------------------------------------------------------------------------------
-
-
-def test_an_overlapping_start_is_refused():
-    with pytest.raises(StudyError, match=r"grains 1 and 2 overlap by 0\.0005 m"):
-        Disks(scene_of([(0.0, 0.5), (0.0, 0.0), (2 * R - 5e-4, 0.0)]))
-    with pytest.raises(StudyError, match="a grain overlaps a wall"):
-        Disks(scene_of([(0.0, 0.9 * R)], walls=(Wall((-1.0, 0.0), (1.0, 0.0)),)))
-
-
-def test_a_box_full_of_nan_is_refused():
-    with pytest.raises(StudyError, match="grain 1 is nowhere"):
-        Disks(scene_of([(0.0, 0.0), (math.nan, 0.0)]))
-    with pytest.raises(StudyError, match="at least one grain"):
-        Disks(scene_of(np.empty((0, 2))))
-    with pytest.raises(StudyError, match="outside the domain"):
-        Disks(scene_of([(0.0, 0.0), (3.0, 0.0)], domain=(-1.0, 1.0, -1.0, 1.0)))
-
-
-def test_a_motion_that_explodes_is_a_failure():
-    disks = Disks(scene_of([(0.0, 0.0)], np.array([[math.inf, 0.0, 0.0]])))
-    with pytest.raises(SimulationError, match="no longer finite"):
-        disks.advance(10)
-
-
-def test_a_grain_that_leaves_the_domain_is_counted_and_simulated_no_more():
-    start = np.array([[0.0, 0.0, 0.0], [5.0, 0.0, 1.0]])
-    disks = Disks(scene_of([(0.0, 0.0), (0.5, 0.0)], start, domain=(-1.0, 1.0, -1.0, 1.0)))
-    disks.advance(round(0.2 / disks.h))
-    assert disks.here.tolist() == [0]
-    assert 1.0 < disks.places()[1, 0] < 1.1  # where it was seen to be gone
-    disks.put(1, (0.2, 0.0), (0.0, 0.0, 0.0))
-    disks.renew()
-    assert disks.here.tolist() == [0, 1]

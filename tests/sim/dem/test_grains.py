@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from scipy.optimize import curve_fit
 
-from tamis.errors import StudyError, TamisWarning
+from tamis.errors import SimulationError, StudyError, TamisWarning
 from tamis.sim.dem.disks import cells, checkpoint
 from tamis.sim.dem.disks.heap import Heap
 from tamis.sim.dem.disks.nut import BrazilNut, first_passages, fractions
@@ -99,6 +99,33 @@ def test_an_outlet_that_never_clogs_is_cut_off_and_counted():
         answer = silo.run({**SMALL, "outlet": 0.012, "avalanches": 5, "duration": 0.1}, Path())
     assert len(answer["sizes"]) == 0 and answer["unfinished"] == len(answer["exits"]) > 5
     assert len(answer["size_p"]) == len(answer["p"]) == 0 and not answer["beyond"].any()
+
+
+def test_the_floor_of_a_closed_silo_is_one_wall():
+    """A grain at rest sinks in by (m g / k_n)^(2/3), wherever it lies."""
+    for at in (0.004, 0.008, 0.0079):
+        case = Silo(grains=1, width=0.016, outlet=0.0, softening=1e4, gamma=3e5)
+        disks = Discharge(case, None, 0.0).disks
+        disks.put(0, (at, 0.001), (0.0, 0.0, 0.0))
+        disks.renew()
+        disks.advance(round(0.1 / disks.h), 200.0)
+        kind = case.kind(0.001)
+        depth = (kind.mass * 9.81 / case.law().between(kind, disks.scene.wall).k_n) ** (2 / 3)
+        assert 0.001 - disks.column(cells.Y)[0] == pytest.approx(depth, rel=1e-4)
+
+
+@pytest.mark.parametrize("refill", ["top", "none"])
+def test_a_grain_that_went_through_a_wall_is_not_counted_as_out(refill):
+    run = Discharge(Silo(**SMALL, outlet=0.005, refill=refill), None, 0.0)
+    run.disks.put(3, (-0.002, -0.005), (0.0, 0.0, 0.0))
+    run.disks.renew()
+    with pytest.raises(SimulationError, match="elsewhere than through its outlet"):
+        run._look()
+
+
+def test_overlaps_of_grains_that_are_too_soft_are_told():
+    with pytest.warns(TamisWarning, match=r"overlapped by up to [0-9]+ % of their distance, more than 20 %"):
+        BrazilNut(softening=1e5, duration=0.3, settling=0.1).play()
 
 
 @pytest.mark.parametrize("rule", ["rest", "second"])
@@ -192,6 +219,30 @@ def test_a_run_that_is_killed_goes_on_bit_for_bit(name, tmp_path):
     for key, array in whole.items():
         assert array.tobytes() == resumed[key].tobytes(), key
     assert not file.exists()
+
+
+def test_settling_is_kept_too_and_goes_on_bit_for_bit(tmp_path, monkeypatch):
+    """A large silo settles for hours: it is cut off in the middle of that, and the same bytes come out."""
+    case = Silo(**{**SMALL, "grains": 40}, outlet=0.005, avalanches=0, duration=0.05)
+    whole, _ = case.play(tmp_path / "whole")
+    monkeypatch.setattr(checkpoint, "EVERY", 0.0)
+    keep = checkpoint.Checkpoint.keep
+
+    def killed(self, arrays):
+        keep(self, arrays)
+        if int(arrays["step"]) > 10000:
+            raise KeyboardInterrupt
+
+    folder = tmp_path / "cut"
+    folder.mkdir()
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint.Checkpoint, "keep", killed)
+        with pytest.raises(KeyboardInterrupt):
+            case.play(folder)
+    assert "settling" in checkpoint.Checkpoint(folder, case).load()
+    resumed, _ = case.play(folder)
+    for key, array in whole.items():
+        assert np.asarray(array).tobytes() == np.asarray(resumed[key]).tobytes(), key
 
 
 def test_a_checkpoint_of_other_inputs_or_a_damaged_one_is_not_used(tmp_path):

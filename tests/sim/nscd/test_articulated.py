@@ -37,7 +37,7 @@ def test_the_parts_are_those_of_the_paper():
 
 
 @pytest.mark.parametrize(
-    ("pattern", "angle", "length"), [("zigzag", 22.5, 14.80), ("zigzag", 29.4, 14.00), ("rows", 45.0, 13.85)]
+    ("pattern", "angle", "length"), [("zigzag", 22.5, 15.07), ("zigzag", 29.4, 14.31), ("rows", 45.0, 14.19)]
 )
 def test_every_hole_is_on_its_hinge_line_and_neighbours_are_40_mm_apart(pattern, angle, length):
     wall = ArticulatedWall(pattern=pattern, angle=angle)
@@ -51,7 +51,15 @@ def test_every_hole_is_on_its_hinge_line_and_neighbours_are_40_mm_apart(pattern,
     ends = [plan.hinge(line) for line in range(LINES)]
     assert all(math.dist(a, b) == pytest.approx(0.8) for a, b in pairwise(ends))
     assert pytest.approx(0.04) == plan.pitch - 2 * plan.round_end
-    assert plan.length == pytest.approx(length, abs=0.005)
+    corners = [
+        start.path(body.name, np.add(part.centre, (x, y, 0.0)))[0, 1]
+        for body in start.scene.bodies
+        for part in body.parts
+        if part.group == "core"
+        for x in 0.5 * part.shape.sides[0] * np.array([-1.0, 1.0])
+        for y in (-0.38, 0.38)
+    ]
+    assert plan.length == pytest.approx(np.ptp(corners), abs=1e-6) == pytest.approx(length, abs=0.005)
     np.testing.assert_allclose(plan.bars, [(0.0, 0.4), (0.4, 1.2), (1.2, 2.0), (2.0, 2.8), (2.8, 3.2)])
 
 
@@ -64,9 +72,14 @@ def test_it_stands_still(holes):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("holes", HOLES)
-def test_it_stands_still_for_two_seconds(holes):
-    history = run(ArticulatedWall(speed=0.0, height=0.56, holes=holes).scene(), 2.0, tol=1e-6, record=0.1)
+@pytest.mark.parametrize(
+    ("holes", "v_p", "residual"),
+    [("rings", 0.1, ArticulatedWall.residual), ("rings", 0.071, 1e-6), ("bores", 0.071, 1e-6)],
+)
+def test_it_stands_still_for_two_seconds(holes, v_p, residual):
+    """At the residual of the studies with the largest play of their prior: below 0.1 mm, which 1e-3 passed fivefold."""
+    wall = ArticulatedWall(speed=0.0, height=0.56, holes=holes, v_p=v_p, residual=residual)
+    history = run(wall.scene(), 2.0, tol=wall.allowed, record=0.1)
     assert drift(history).max() < 1e-4
     assert history.ledger.closure < 1e-12 and history.solver.converged.all()
 

@@ -163,6 +163,7 @@ def test_what_spins_in_its_place_is_not_at_rest():
     scene = Scene([floor, top], [Law("default", "soil", 0.3)])
     assert math.isnan(run(scene, 0.3, rest=Rest(0.4, 0.05)).rest)  # 0.1 m times 5 rad/s is 0.5 m/s
     assert run(scene, 0.3, rest=Rest(0.6, 0.05)).rest == 0.0
+    assert run(scene, 0.3, rest=Rest(0.1, 0.05, (("top", 0.6),))).rest == 0.0  # it may spin on
 
 
 def test_rest_wants_positive_numbers():

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from tamis.errors import SimulationError, TamisWarning
+from tamis.sim.nscd import drive
 from tamis.sim.nscd.scenes import struck
+from tamis.sim.nscd.scenes.hinged import ENDS
 from tamis.sim.nscd.scenes.rockfall import ArticulatedWall
 from tamis.simulation import find
 
@@ -22,10 +24,11 @@ def held(tmp_path_factory):
 
 def test_every_joule_is_accounted_for(held):
     parts = [held[name] for name in held if name.startswith(("friction_", "impact_")) or name == "lifted"]
-    assert len(parts) == 8
+    assert len(parts) == 9
     left = held["kinetic"][-1]
-    assert float(sum(parts)) + left == pytest.approx(0.5 * 1000.0 * 36.0, rel=1e-9)  # closed to round-off
-    assert held["struck"] == pytest.approx(18000.0) and held["closure"] < 1e-8
+    assert float(sum(parts)) + left == pytest.approx(held["struck"], rel=1e-9)  # closed to round-off
+    assert held["struck"] == pytest.approx(18000.0, rel=1e-3)  # it rises a little towards the wall
+    assert held["closure"] < 1e-8
     assert all(
         float(part) >= -1e-6 * 18000.0 for part in parts[:-1]
     )  # the residual lets impacts gain a little
@@ -41,19 +44,53 @@ def test_points_begin_at_zero_move_along_the_flight_and_stay(held):
     assert np.ptp(held["base"][late]) < 0.01  # 0.1 m/s over the 0.1 s that rest is waited for
     assert held["stopped"] == 1.0 and held["beyond"] < 0.0 and held["lost"] == 0.0
     assert held["rock_v"][0] == pytest.approx(6.0, rel=0.02) and abs(held["rock_v"][-1]) < 1.0
-    assert (
-        1000.0 * 6.0 / 1.5 < held["force"] < 1000.0 * 6.0 * 1.5 / 1e-3
-    )  # momentum over the run, over one step
+    assert 0.1 * 6000.0 < held["blow"] < 1.3 * 6000.0  # of the rock's momentum; restitution 0.222
 
 
 def test_time_begins_when_the_rock_strikes(tmp_path):
     simulator = find("tamis:nscd.rockfall_wall")
-    near, far = (
-        simulator.run({**SMALL, "speed": 6.0, "duration": 0.15, "clear": clear}, tmp_path)
-        for clear in (0.006, 0.3)
-    )
-    early = near["t"] <= 0.05
-    assert np.abs(near["base"][early] - far["base"][early]).max() < 0.1 * near["base"][early].max()
+    with pytest.warns(TamisWarning, match=r"the wall is not at rest after 0\.\d+ s"):
+        near, far = (
+            simulator.run({**SMALL, "speed": 6.0, "duration": 0.1 + clear / 6.0, "clear": clear}, tmp_path)
+            for clear in (0.006, 0.6)
+        )
+    early = 1 + int(np.argmin(np.abs(near["t"] - 0.05)))
+    one, other = near["base"][:early], far["base"][:early]
+    assert np.abs(one - other).max() < 0.1 * one.max()  # a step more or less before the first contact
+
+
+def test_the_rock_meets_the_wall_at_the_height_speed_and_angle_asked_for():
+    """Three metres before the wall it begins lower, and rises: 0.44 m in 0.3 s."""
+    wall = ArticulatedWall(clear=3.0, speed=10.0, incidence=20.0)
+    history = drive.run(wall.scene(), 0.32, tol=1e-3)
+    hit = struck.struck_at(history)
+    k = round(hit / history.h)
+    assert hit == pytest.approx(0.3, abs=2.5e-3)  # the wall is met within two steps
+    at, v = history.path("rock")[k], history.velocity("rock")[k]
+    down = v[2] / v[0]
+    assert at[2] == pytest.approx(1.7, abs=5e-3 * 3.42 / 2)  # what it sinks in two steps
+    assert np.linalg.norm(v) == pytest.approx(10.0, rel=2e-3)  # gravity adds 0.7 % a centimetre
+    assert down == pytest.approx(-np.tan(np.radians(20.0)), rel=0.01)
+
+
+def test_it_runs_until_its_blocks_are_at_rest_though_the_rock_rolls(held):
+    """The top rocks back after the blow: what is taken for rest must not be a moment of that."""
+    assert held["rest"] < 1.4 and held["at_rest"] == 1.0
+    assert held["rock_v"][-1] != 0.0
+
+
+def test_the_distant_axis_is_on_the_wall():
+    assert ArticulatedWall().aside == 3.5
+    assert ArticulatedWall(impact=5.0).aside == 1.5  # 8.5 m would be beyond
+
+
+def test_a_rock_that_meets_nothing_is_said(tmp_path):
+    simulator = find("tamis:nscd.rockfall_wall")
+    with (
+        pytest.warns(TamisWarning, match="has not touched a block"),
+        pytest.warns(TamisWarning, match="not at rest"),
+    ):
+        simulator.run({**SMALL, "clear": 1.0, "speed": 6.0, "duration": 0.05}, tmp_path)
 
 
 def test_energy_stands_for_speed():
@@ -63,15 +100,20 @@ def test_energy_stands_for_speed():
 
 def test_a_rock_that_flies_over_is_not_stopped(tmp_path):
     simulator = find("tamis:nscd.rockfall_wall")
-    found = simulator.run({**SMALL, "height": 3.0, "speed": 20.0, "duration": 0.2}, tmp_path)
+    with pytest.warns(TamisWarning, match="has not touched a block"):
+        found = simulator.run({**SMALL, "height": 3.0, "speed": 20.0, "duration": 0.2}, tmp_path)
     assert found["stopped"] == 0.0 and found["beyond"] > 1.0
     assert abs(found["top"]).max() < 1e-4
 
 
-@pytest.mark.filterwarnings("default")  # it also says that h is long for such speeds
 def test_blocks_that_are_thrown_off_are_said_and_the_run_is_kept(tmp_path):
     simulator = find("tamis:nscd.rockfall_wall")
-    with pytest.warns(TamisWarning, match="blocks have come off the wall"):
+    long, off = "may pass through: take h <", "blocks have come off the wall"
+    with (
+        pytest.warns(TamisWarning, match=long),
+        pytest.warns(TamisWarning, match=off),
+        pytest.warns(TamisWarning, match="not at rest"),
+    ):
         found = simulator.run({**SMALL, "speed": 60.0, "duration": 0.5, "height": 1.3}, tmp_path)
     assert found["lost"] >= 1.0 and found["closure"] < 1e-8
 
@@ -84,7 +126,10 @@ def test_blocks_that_are_thrown_off_are_said_and_the_run_is_kept(tmp_path):
         ({"gap": 0.005}, r"play of a bar in its hole, 0.00715 m, is larger than the gap of 0.005 m"),
         ({"width": 0.9}, "overlap"),
         ({"hole": 0.13}, "does not fit into a hole"),
-        ({"gap": 0.9}, "inside the round ends"),
+        ({"gap": 0.05}, "inside the round ends"),
+        ({"flat": 0.8}, "stand out of blocks"),
+        ({"impact": 9.0, "distant": -3.0}, "passes beside the wall"),
+        ({"columns": 3}, "is not on the wall"),
         ({"clear": -0.1}, "starts inside the wall"),
         ({"height": 0.3}, "lies in it"),
         ({"incidence": -60.0, "clear": 4.0}, "lies in it"),
@@ -98,7 +143,7 @@ def test_what_cannot_be_built_is_refused(given, words, tmp_path):
 def test_flat_ends_face_each_other_across_the_gap():
     wall = ArticulatedWall(gap=0.03)
     scene, plan = wall.scene(), wall.plan
-    ends = [(body, part) for body in scene.bodies for part in body.parts if part.group == "end"]
+    ends = [(body, part) for body in scene.bodies for part in body.parts if part.group in ENDS]
     assert len(ends) == 2 * (2 * 9 + 2 * 10)  # each row has a pair between neighbours
     from tamis.sim.common.rotations import rotation
 
@@ -121,6 +166,8 @@ def test_blocks_break_above_their_strength_and_hold_no_bar():
     for body in weak.scene().bodies:
         holds = any(part.group == "ring" for part in body.parts)
         assert holds == (body.name[0] == "r" and body.name not in ("rock", *weak.broken))
+    tied = {name for stop in weak.scene().stops for name in (stop.one, stop.other)}
+    assert not tied & set(weak.broken)
 
 
 @pytest.mark.slow
@@ -131,6 +178,6 @@ def test_the_fitted_wall_moves_as_far_as_the_printed_one(tmp_path):
     assert 0.7 < max(run[name].max() for run in runs for name in ("top", "base")) < 1.6
     assert 0.2 < max(run[name].max() for run in runs for name in ("c", "d")) < 0.7
     for run, kinetic in zip(runs, (520e3, 1019.2e3), strict=True):
-        assert run["closure"] < 1e-8 and run["struck"] == pytest.approx(kinetic)
+        assert run["closure"] < 1e-8 and run["struck"] == pytest.approx(kinetic, rel=1e-5)
         assert run["at_rest"] == run["stopped"] == 1.0 and run["lost"] == 0.0
         assert 0.4 < run["impact_rock"] / kinetic < 0.65  # beside the 50 % quoted for plasticity of concrete

@@ -39,7 +39,7 @@ def slope(
 
 def roll(train: drive.Train, x: Array, v: float, h: float, steps: int, every: int) -> Array:
     """Run on a perfect track from a state; return the displacements."""
-    states = np.empty((steps // every + 1, train.size * BODIES // 62))
+    states = np.empty((steps // every + 1, train.freedoms))
     status, _ = kernels.run(
         x.copy(), 0.0, v, h, every, train.lead, 1.0, PERFECT, train.car, train.bogies, states,
         np.empty_like(states), np.empty((len(states), len(train.lead), 4)),

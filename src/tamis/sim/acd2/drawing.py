@@ -1,4 +1,4 @@
-"""Replays: the grains of a gabion and the frame of its net."""
+"""Replays: the grains of a gabion or of a wall, the ball, and the frames of the nets."""
 
 from __future__ import annotations
 
@@ -7,10 +7,23 @@ import itertools
 import numpy as np
 
 from tamis.replays import Replay, Shape
-from tamis.sim.acd2 import drive
-from tamis.sim.acd2.scene import Gabion
-from tamis.sim.common.shapes import hull_of
+from tamis.sim.acd2 import drive, layer, wall
+from tamis.sim.acd2.scene import Gabion, GabionWall, Layer
+from tamis.sim.acd2.striking import Run
+from tamis.sim.common.shapes import Convex, hull_of
 from tamis.types import Array
+
+
+def _grains(shapes: list[Convex]) -> list[Shape]:
+    hulls = [hull_of(shape) for shape in shapes]
+    return [Shape("convex", (), "grain", hull.vertices, hull.loops) for hull in hulls if hull is not None]
+
+
+def _net(side: float) -> Shape:
+    """Return the twelve edges of a box."""
+    ends = 0.5 * side * np.array(list(itertools.product((-1.0, 1.0), repeat=3)))
+    edges = tuple((i, i + (1 << bit)) for bit in range(3) for i in range(8) if not i >> bit & 1)
+    return Shape("line", (), "net", ends, edges)
 
 
 def show_gabion(case: Gabion, fps: float) -> Replay:
@@ -24,16 +37,36 @@ def show_gabion(case: Gabion, fps: float) -> Replay:
     if last % every:
         x, q = np.concatenate([x, state.x[None]]), np.concatenate([q, state.q[None]])
         times = np.append(times, case.dt * last)
-    shapes = []
-    for shape in packing.shapes:
-        hull = hull_of(shape)
-        assert hull is not None
-        shapes.append(Shape("convex", (), "grain", hull.vertices, hull.loops))
-    ends = 0.5 * case.side * np.array(list(itertools.product((-1.0, 1.0), repeat=3)))
-    edges = tuple((i, i + (1 << bit)) for bit in range(3) for i in range(8) if not i >> bit & 1)
-    shapes.append(Shape("line", (), "net", ends, edges))
+    shapes = [*_grains(packing.shapes), _net(case.side)]
     poses = np.zeros((len(times), len(shapes), 7), dtype=np.float32)
     poses[:, :-1, :3], poses[:, :-1, 3:], poses[:, -1, 3] = x, q, 1.0
     height = np.full(poses.shape[:2], np.nan)
     height[:, :-1] = x[..., 2]
     return Replay(tuple(shapes), times, poses, {"height [m]": height})
+
+
+def show_wall(case: GabionWall, fps: float) -> Replay:
+    """Return the wall from the first impact to the end of the last: ball, grains, and the boxes of the nets."""
+    every = max(1, round(1.0 / (fps * case.dt)))
+    return _struck(wall.strike(case, every), case.ball_diameter, case.side, case.dt, every)
+
+
+def show_layer(case: Layer, fps: float) -> Replay:
+    """Return the layer during its impact."""
+    every = max(1, round(1.0 / (fps * case.dt)))
+    return _struck(layer.strike(case, every), case.ball_diameter, case.width, case.dt, every)
+
+
+def _struck(run: Run, diameter: float, side: float, dt: float, every: int) -> Replay:
+    signals, moving = run.signals, run.wall.moving
+    first = run.settled // every + 1  # before that the ball waits
+    x, q, box = signals.x[first:, :moving], signals.q[first:, :moving], signals.box[first:]
+    times: Array = dt * (every * np.arange(first, first + len(x), dtype=np.float64) - run.settled)
+    shapes = [Shape("sphere", (0.5 * diameter,), "ball"), *_grains(run.shapes)]
+    shapes += [_net(side)] * box.shape[1]
+    poses = np.zeros((len(x), len(shapes), 7), dtype=np.float32)
+    poses[:, :moving, :3], poses[:, :moving, 3:] = x, q
+    poses[:, moving:, :3], poses[:, moving:, 3] = box, 1.0
+    way = np.full(poses.shape[:2], np.nan)
+    way[:, 1:moving] = x[:, 1:, 1] - x[:1, 1:, 1]
+    return Replay(tuple(shapes), times, poses, {"way along y [m]": way})

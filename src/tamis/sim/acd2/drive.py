@@ -12,7 +12,7 @@ from tamis.errors import SimulationError, TamisWarning
 from tamis.sim.acd2 import kernels
 from tamis.sim.acd2.jump import Step, solve_jump
 from tamis.sim.acd2.kernels import Grains, Record, Room, State
-from tamis.sim.acd2.packing import grains_of, lattice, scatter
+from tamis.sim.acd2.packing import grains_of, lattice, read_vertices, scatter
 from tamis.sim.acd2.scene import Gabion, Impact
 from tamis.sim.acd2.solver import last_arrays, local_arrays
 from tamis.sim.common.broad import sweep
@@ -64,7 +64,8 @@ def pack(scene: Gabion, every: int = 0) -> Packing:
     """Pack a gabion; places are kept every so many steps, 0: at the end only."""
     rng = np.random.default_rng(scene.seed)
     mean = np.array([scene.a, scene.b, scene.c, scene.d])
-    shapes = scatter(scene.grains, mean, scene.dispersion, scene.volume, rng)
+    given = read_vertices(scene.vertices) if scene.vertices else None
+    shapes = scatter(scene.grains, mean, scene.dispersion, scene.volume, rng, given)
     grains = grains_of(shapes, scene.density)
     x, q, side = lattice(shapes, rng)
     counts = [max(1, math.ceil(t / scene.dt - 1e-9)) for t in (scene.patience, scene.settling, scene.hold)]
@@ -79,7 +80,7 @@ def pack(scene: Gabion, every: int = 0) -> Packing:
         before = float((grains.mass * state.v**2).sum())
         state.v[:, :3] += scene.shake * rng.standard_normal((b, 3))
         state.work[2] += 0.5 * (float((grains.mass * state.v**2).sum()) - before)
-        state, room, done = run.advance(state, room, record, done, min(done + beat, counts[0]), 0.0)
+        state, room, done = run.advance(state, room, record, done, min(done + beat, counts[0]), 0.0, 0.0)
     if state.half.max() > 0.5 * scene.side * (1.0 + 1e-12):
         raise SimulationError(
             f"the grains cannot be packed: after {scene.patience:g} s the box still measures "
@@ -87,9 +88,10 @@ def pack(scene: Gabion, every: int = 0) -> Packing:
             "(hardest), or take fewer or smaller grains"
         )
     closed, settled = done, done + counts[1]
-    state, room, done = run.advance(state, room, record, closed, settled, scene.gravity)
+    state, room, done = run.advance(state, room, record, closed, settled, scene.gravity, scene.mu)
     rest = state.x.copy()
-    state, room, done = run.advance(state, room, record, settled, settled + counts[2], scene.gravity)
+    last = settled + counts[2]
+    state, room, done = run.advance(state, room, record, settled, last, scene.gravity, scene.mu)
     slow = np.flatnonzero(record.residual[:done] > scene.tolerance)
     if slow.size:
         warnings.warn(
@@ -110,11 +112,11 @@ class _Run:
     size: float
 
     def advance(
-        self, state: State, room: Room, record: Record, first: int, last: int, gravity: float
+        self, state: State, room: Room, record: Record, first: int, last: int, gravity: float, mu: float
     ) -> tuple[State, Room, int]:
         scene = self.scene
         closing = (0.5 * scene.side, CLOSING * 0.5 * scene.side, scene.speed, scene.hardest)
-        laws = (scene.k_n, scene.k_t, gravity, scene.k_net)
+        laws = (scene.k_n, scene.k_t, mu, gravity, scene.k_net)
         while first < last:
             status, first, need = kernels.advance(
                 self.grains, state, room, record, closing, *laws, scene.dt, TOUCH * self.size, scene.tolerance,
@@ -142,6 +144,7 @@ def _state(x: Array, q: Array, half: float, contacts: int) -> State:
         np.full(3, half),
         np.zeros(6),
         np.zeros(3),
+        np.zeros(4),
         np.zeros(3),
         *none,
     )
@@ -155,15 +158,20 @@ def _grown(state: State, contacts: int) -> State:
     return state._replace(pair=grown.pair, r=grown.r)
 
 
-def _room(grains: Grains, pairs: int, contacts: int) -> Room:
+def _room(grains: Grains, pairs: int, contacts: int, mu: float = 0.0) -> Room:
+    """Allocate for so many pairs and contacts, all of them with one friction."""
     b, n, at, found = len(grains.mass), contacts, world(grains.geometry), manifolds(contacts)
     rows = Contacts(
-        np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros((n, 3, 12)), np.zeros((n, 3)), np.zeros(n)
+        np.zeros(n, np.int64),
+        np.zeros(n, np.int64),
+        np.zeros((n, 3, 12)),
+        np.zeros((n, 3)),
+        np.full(n, float(mu)),
     )
     return Room(
         at, sweep(b), np.zeros((pairs, 2), np.int64), narrow(grains.geometry, at, found), found, rows,
-        local_arrays(n), last_arrays(b, n), np.zeros((b, 6, 6)), np.zeros((b, 6, 6)), np.zeros((b, 6)),
-        np.zeros((b, 6)), np.zeros((b, 6)), np.zeros((n, 3)),
+        local_arrays(b, n), last_arrays(b, n), np.zeros((b, 6, 6)), np.zeros((b, 6, 6)), np.zeros((b, 6)),
+        np.zeros((b, 6)), np.zeros((b, 6)), np.zeros((n, 3)), np.zeros((b, 6, 6)),
     )  # fmt: skip
 
 
@@ -171,7 +179,7 @@ def _record(bodies: int, steps: int, every: int) -> Record:
     instants = steps // every + 1
     return Record(
         np.array([every]), np.zeros((steps, 2), np.int64), np.zeros(steps), np.zeros(steps), np.zeros((steps, 3)),
-        np.zeros((steps, 6)), np.zeros((steps, 6)), np.zeros((steps, 2, 3)), np.zeros((instants, bodies, 3)),
+        np.zeros((steps, 6)), np.zeros((steps, 7)), np.zeros((steps, 2, 3)), np.zeros((instants, bodies, 3)),
         np.zeros((instants, bodies, 4)),
     )  # fmt: skip
 
@@ -198,6 +206,7 @@ def simulate_gabion(scene: Gabion) -> dict[str, Array]:
         "deepest": record.overlap[:n],
         "kinetic": books[:, kernels.KINETIC],
         "net_energy": books[:, kernels.NET],
+        "friction": books[:, kernels.FRICTION],
         "outside": record.push[:n].sum(axis=1) / scene.k_net,
         "closed": np.float64(scene.dt * packing.closed),
         "extent": np.ptp(every, axis=0),
@@ -212,7 +221,8 @@ def simulate_gabion(scene: Gabion) -> dict[str, Array]:
 
 def closure(books: Array) -> float:
     """Return the largest gap between kinetic energy and the works that make it, over the largest work."""
-    given = books[:, kernels.GIVEN] - books[:, kernels.VISCOUS] - books[:, kernels.REACTIVE]
+    lost = books[:, [kernels.VISCOUS, kernels.REACTIVE, kernels.FRICTION]].sum(axis=1)
+    given = books[:, kernels.GIVEN] - lost
     return float(np.abs(books[:, kernels.KINETIC] - given).max() / max(np.abs(books).max(), 1e-300))
 
 

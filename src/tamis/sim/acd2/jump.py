@@ -33,12 +33,15 @@ class Step:
     rows: Array  # (n, 3, 12) relative velocity of b against a from the velocities of both, normal first
     k_n: float  # kg
     k_t: float  # kg
+    mu: float = 0.0  # dry friction
 
     def __post_init__(self) -> None:
         if not (self.mass > 0.0).all():
             raise StudyError(f"masses and moments of inertia must be positive, found {self.mass.min():g}")
         if not (self.k_n >= 0.0 and self.k_t >= 0.0):
             raise StudyError(f"k_n and k_t must not be negative, found {self.k_n:g} and {self.k_t:g}")
+        if not self.mu >= 0.0:
+            raise StudyError(f"mu must not be negative, found {self.mu:g}")
         if len(self.a) and max(self.a.max(), self.b.max()) >= len(self.mass):
             raise StudyError(
                 f"contacts name bodies up to {max(self.a.max(), self.b.max())}, but there are {len(self.mass)}"
@@ -52,54 +55,59 @@ class Jump:
     mean: Array  # (b, 6) X
     after: Array  # (b, 6) U+
     multiplier: Array  # (n,) lambda
+    friction: Array  # (n, 2) dry part of the tangential percussions
     velocity: Array  # (n, 3) of the contacts, by X
     iterations: int
     residual: float  # of the largest velocity at a contact
     converged: bool
 
     def dissipated(self, step: Step) -> Array:
-        """Return (n,): what each contact dissipates, by its pseudo-potential and by not being passed."""
+        """Return (n,): what each contact dissipates, by its pseudo-potentials and by not being passed."""
         v = self.velocity
         viscous = step.k_n * v[:, 0] ** 2 + step.k_t * (v[:, 1] ** 2 + v[:, 2] ** 2)
-        return np.asarray(viscous - self.multiplier * v[:, 0])
+        return np.asarray(viscous - self.multiplier * v[:, 0] - (self.friction * v[:, 1:]).sum(axis=1))
 
 
-def solve_jump(step: Step, tolerance: float = TOLERANCE, limit: int = MOST_SWEEPS) -> Jump:
-    """Solve a jump by sweeps over its contacts."""
+def solve_jump(
+    step: Step, tolerance: float = TOLERANCE, limit: int = MOST_SWEEPS, start: Array | None = None
+) -> Jump:
+    """Solve a jump by sweeps over its contacts, from nothing or from the impulses ``start`` (n, 3)."""
     n, count = len(step.a), len(step.mass)
     root = np.sqrt(2.0 * step.mass)
     G = np.ascontiguousarray(step.rows, dtype=np.float64).reshape(n, 3, 2, 6).copy()
     for side, body in enumerate((step.a, step.b)):
         G[:, :, side] *= np.where(body[:, None] >= 0, 1.0 / root[body], 0.0)[:, None]
-    contacts = Contacts(
-        np.asarray(step.a, np.int64),
-        np.asarray(step.b, np.int64),
-        G.reshape(n, 3, 12),
-        np.zeros((n, 3)),
-        np.zeros(n),
-    )
-    free = (2.0 * step.mass * step.before + step.impulse) / root
-    local = local_arrays(n)
     rows = _rows(step)
-    local.floor[:] = 0.5 * (rows @ step.before.ravel()).reshape(n, 3)[:, 0]
+    floor = 0.5 * (rows @ step.before.ravel()).reshape(n, 3)
+    contacts = Contacts(
+        np.asarray(step.a, np.int64), np.asarray(step.b, np.int64), G.reshape(n, 3, 12), -floor,
+        np.full(n, float(step.mu)),
+    )  # fmt: skip
+    free = (2.0 * step.mass * step.before + step.impulse) / root
     speed = _speed(step, rows)
-    w, r = free.copy(), np.zeros((n, 3))
+    w, r = free.copy(), np.zeros((n, 3)) if start is None else start.copy()
     sweeps, error = relax(
-        contacts, free, w, r, step.k_n, step.k_t, tolerance * speed, limit, local, last_arrays(count, n)
-    )
+        contacts, free, w, r, step.k_n, step.k_t, tolerance * speed, limit, local_arrays(count, n),
+        last_arrays(count, n),
+    )  # fmt: skip
     mean = w / root
     v = (rows @ mean.ravel()).reshape(n, 3)
-    closed = v[:, 0] - local.floor <= 1e-9 * speed  # else what is left of r + k v is of the residual
+    closed = v[:, 0] - floor[:, 0] <= 1e-9 * speed  # else what is left of r + k v is of the residual
     multiplier = np.where(closed, np.maximum(r[:, 0] + step.k_n * v[:, 0], 0.0), 0.0)
-    return Jump(
-        mean, 2.0 * mean - step.before, multiplier, v, sweeps, error / speed, error <= tolerance * speed
-    )
+    rubs = closed if step.mu > 0.0 else np.zeros(n, dtype=bool)
+    friction = np.where(rubs[:, None], r[:, 1:] + step.k_t * v[:, 1:], 0.0)
+    done = error <= tolerance * speed
+    return Jump(mean, 2.0 * mean - step.before, multiplier, friction, v, sweeps, error / speed, done)
 
 
 def solve_jump_uzawa(
     step: Step, rho: float | None = None, tolerance: float = TOLERANCE, limit: int = 20_000
 ) -> Jump:
     """Solve a jump by the paper's iteration; ``rho`` is the mean mass unless it is given."""
+    if step.mu > 0.0:
+        raise StudyError(
+            f"Uzawa's iteration of the paper has no friction, found mu = {step.mu:g}; use solve_jump"
+        )
     n = len(step.a)
     rows = _rows(step)
     normal = csr_array(rows[::3])
@@ -124,7 +132,9 @@ def solve_jump_uzawa(
             break
     mean = x.reshape(step.mass.shape)
     v = (rows @ x).reshape(n, 3)
-    return Jump(mean, 2.0 * mean - step.before, multiplier, v, count, error, error <= tolerance)
+    return Jump(
+        mean, 2.0 * mean - step.before, multiplier, np.zeros((n, 2)), v, count, error, error <= tolerance
+    )
 
 
 def largest_rho(step: Step) -> float:

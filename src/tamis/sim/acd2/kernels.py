@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tamis.jit import inner, kernel
-from tamis.sim.acd2.net import hold
+from tamis.sim.acd2.net import hold_rough
 from tamis.sim.acd2.solver import Local, relax
 from tamis.sim.common.broad import Flags, Sweep, find_pairs
 from tamis.sim.common.collide import Narrow, collide
@@ -31,7 +31,7 @@ from tamis.sim.contact.gauss_seidel import Last
 from tamis.sim.contact.problem import Contacts
 
 DONE, MORE_PAIRS, MORE_CONTACTS, NOT_FINITE = range(4)
-KINETIC, WEIGHT, NET, VISCOUS, REACTIVE, GIVEN = range(6)  # columns of the books
+KINETIC, WEIGHT, NET, VISCOUS, REACTIVE, GIVEN, FRICTION = range(7)  # columns of the books
 LEAST_PACE = 0.05  # of the closing speed, at the end of the way
 FORGET = 0.05  # share of the last step in the mean push on the sides
 
@@ -54,7 +54,8 @@ class State(NamedTuple):
     half: Floats  # (3,) half sides of the box
     push: Floats  # (6,) forces on its sides, k V: low and high x, y, z
     press: Floats  # (3,) what the net gives to each pair of sides in the jump, a mean over some steps
-    work: Floats  # (3,) done since the start: lost to viscosity, lost by reaction, given by gravity and net
+    work: Floats  # (4,) since the start: lost to viscosity and by reaction, given by gravity and net, lost to friction
+    rubbed: Floats  # (3,) percussion of the net on all grains by friction, in the last jump
     held: Ints  # (1,) impulses of the last step, by pair and feature
     pair: Ints  # (n, 3)
     r: Floats  # (n, 3)
@@ -77,6 +78,7 @@ class Room(NamedTuple):
     free: Floats  # (b, 6)
     w: Floats  # (b, 6)
     start: Floats  # (n, 3)
+    drag: Floats  # (b, 6, 6) D, friction of the net
 
 
 class Record(NamedTuple):
@@ -88,7 +90,7 @@ class Record(NamedTuple):
     overlap: Floats  # (steps,) deepest
     half: Floats  # (steps, 3)
     push: Floats  # (steps, 6)
-    books: Floats  # (steps, 6)
+    books: Floats  # (steps, 7)
     momentum: Floats  # (steps, 2, 3) of the grains, and what gravity and net have given in the step
     x: Floats  # (instants, b, 3)
     q: Floats  # (instants, b, 4)
@@ -150,24 +152,32 @@ def upper(L: Floats, b: Floats) -> None:
 
 
 @inner
-def load(grains: Grains, state: State, room: Room, gravity: float, stiffness: float, h: float) -> float:
+def load(
+    grains: Grains, state: State, room: Room, mu: float, gravity: float, stiffness: float, h: float
+) -> float:
     """Write forces, factors and what the bodies would do without contacts; return the energy of the net."""
     state.push[:] = 0.0
-    energy = 0.0
+    energy, centre, both = 0.0, np.zeros(3), np.empty((6, 6))
     for i in range(len(state.x)):
         force, H, mass, v, free = room.force[i], room.stiff[i], grains.mass[i], state.v[i], room.free[i]
+        D = room.drag[i]
         force[:] = 0.0
         H[:] = 0.0
-        _, stored = hold(
-            grains.geometry, room.world, i, state.q[i], state.half, stiffness, force, H, state.push
-        )
+        D[:] = 0.0
+        _, stored = hold_rough(
+            grains.geometry, room.world, i, state.q[i], centre, state.half, stiffness, force, H, state.push,
+            v, h * mu, D,
+        )  # fmt: skip
         energy += stored
         force[2] -= mass[0] * gravity
-        factorise(mass, H, 2.0 * h * h, room.factor[i])
+        for m in range(6):
+            for n in range(6):
+                both[m, n] = h * h * H[m, n] + D[m, n]
+        factorise(mass, both, 2.0, room.factor[i])
         for m in range(6):
             total = 2.0 * mass[m] * v[m] + h * force[m]
             for n in range(6):
-                total += h * h * H[m, n] * v[n]
+                total += both[m, n] * v[n]
             free[m] = total
         lower(room.factor[i], free)
     return energy
@@ -185,7 +195,8 @@ def arrange(state: State, room: Room, n: int, touch: float) -> int:
         a, b = found.a[k], found.b[k]
         contacts.row_a[count], contacts.row_b[count] = a, b
         tangents(found.normal[k], frame)
-        floor = 0.0
+        for p in range(3):
+            contacts.bias[count, p] = 0.0
         for side in range(2):
             body, sign = (a, -1.0) if side == 0 else (b, 1.0)
             matrix(state.q[body], R)
@@ -202,11 +213,9 @@ def arrange(state: State, room: Room, n: int, touch: float) -> int:
                         + R[1, i] * (arm[2] * d[0] - arm[0] * d[2])
                         + R[2, i] * (arm[0] * d[1] - arm[1] * d[0])
                     )
-                if p == 0:
-                    for i in range(6):
-                        floor += 0.5 * block[i] * state.v[body, i]
+                for i in range(6):
+                    contacts.bias[count, p] -= 0.5 * block[i] * state.v[body, i]
                 lower(room.factor[body], block)
-        room.local.floor[count] = floor
         for p in range(3):
             room.start[count, p] = 0.0
         while old < state.held[0] and (state.pair[old, 0], state.pair[old, 1]) < (a, b):
@@ -253,7 +262,7 @@ def jump(
                     u += contacts.G[i, p, 6 * side + j] * room.w[body, j]
             k = k_n if p == 0 else k_t
             state.work[0] += k * u * u
-            state.work[1] -= (r[i, p] + k * u) * u  # of a tangent: what the solver leaves
+            state.work[1 if p == 0 else 3] -= (r[i, p] + k * u) * u
         for p in range(3):
             state.r[i, p] = r[i, p]
         state.pair[i, 0], state.pair[i, 1] = contacts.row_a[i], contacts.row_b[i]
@@ -262,14 +271,19 @@ def jump(
     finite = True
     for axis in range(3):
         state.press[axis] *= 1.0 - FORGET
+        state.rubbed[axis] = 0.0
     for i in range(len(state.v)):
         upper(room.factor[i], room.w[i])
-        v, X, H = state.v[i], room.w[i], room.stiff[i]
+        v, X, H, D = state.v[i], room.w[i], room.stiff[i], room.drag[i]
         for m in range(6):
-            implicit = 0.0
+            implicit = rough = 0.0
             for n in range(6):
                 implicit += H[m, n] * (2.0 * X[n] - v[n])
+                rough += D[m, n] * (2.0 * X[n] - v[n])
             room.force[i, m] -= h * implicit  # what the net gives after all
+            if m < 3:
+                state.rubbed[m] -= rough
+            state.work[3] += rough * X[m]
         for axis in range(3):
             weight = grains.mass[i, 0] * gravity if axis == 2 else 0.0
             state.press[axis] += 0.5 * FORGET * abs(room.force[i, axis] + weight)
@@ -295,7 +309,10 @@ def keep(
         for j in range(3):
             record.momentum[step, 0, j] += grains.mass[i, 0] * state.v[i, j]
             record.momentum[step, 1, j] += h * room.force[i, j]
-    books[VISCOUS], books[REACTIVE], books[GIVEN] = state.work[0], state.work[1], state.work[2]
+    for j in range(3):
+        record.momentum[step, 1, j] += state.rubbed[j]
+    for j in range(4):
+        books[VISCOUS + j] = state.work[j]
     for j in range(3):
         record.half[step, j] = state.half[j]
     for j in range(6):
@@ -315,6 +332,7 @@ def advance(
     closing: Any,
     k_n: float,
     k_t: float,
+    mu: float,
     gravity: float,
     stiffness: float,
     h: float,
@@ -330,6 +348,7 @@ def advance(
     A step that asks for more room has moved the bodies already: it is taken up again after the motion.
     """
     goal, way, speed, hardest = closing
+    room.contacts.mu[:] = mu
     found, pairs = room.found, room.pairs
     for step in range(first, last):
         if record.counts[step, 1] >= 0:  # -1: it has moved
@@ -345,7 +364,7 @@ def advance(
         n = collide(pairs, n_pairs, grains.geometry, room.world, touch, found, room.narrow)
         if n > len(found.gap):
             return MORE_CONTACTS, step, n
-        net = load(grains, state, room, gravity, stiffness, h)
+        net = load(grains, state, room, mu, gravity, stiffness, h)
         count = arrange(state, room, n, touch)
         deepest = 0.0
         for k in range(count):

@@ -12,6 +12,12 @@ As the force grows at least in proportion to the depth, ``f <= H d``: a grain th
 by ``d/h`` at most, no faster than it came. With the force in the middle of the next step, stable as well for a spring
 that lasts, a face that meets the net would come back with twice its speed.
 
+A grain may rub on the net. The threshold ``mu k V`` is known before the jump. Against the slip of the centroid, and
+against spin on the radius of gyration of the section, the percussion is ``-D U+`` with ``D = h mu k V/|slip before|``:
+one more block a grain, of the parabola that touches the pseudo-potential ``h mu k V |slip|`` from above at the slip
+before the jump. Slip that nothing drives dies out quadratically and never turns round; driven below the threshold it
+dies out geometrically. Driven above it it also grows no faster than that, which is for rest, not for impacts.
+
 Volume, centroid and section come from one pass over the faces, each cut by the side (Sutherland & Hodgman 1974,
 10.1145/360767.360802). Tetrahedra from a point of the side to the cut faces add up to the volume, as those of the
 section are flat; the section's moments are sums over the cuts, by Green's formula.
@@ -19,12 +25,16 @@ section are flat; the section's moments are sums over the cuts, by Green's formu
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from tamis.jit import inner
 from tamis.sim.common.geometry import Floats, Geometry, World
 from tamis.sim.common.rotations import matrix
 from tamis.sim.common.vectors import Vector, along, cross, dot, minus, row
+
+SLOWEST = 1e-7  # m/s: slip below which a grain is at rest on the net
 
 
 @inner
@@ -91,20 +101,68 @@ def outside(
 
 
 @inner
+def rub(R: Floats, axis: int, arm: Vector, radius: float, v: Floats, most: float, D: Floats) -> None:
+    """Add the friction of a grain, at most ``most``, on a plane across an axis: a percussion ``-D U+``.
+
+    It acts at a point, and against spin about the axis on ``radius``, the radius of gyration of the section.
+    """
+    rows = np.zeros((3, 6))
+    square = 0.0
+    for side in range(3):
+        j, k = (axis + 1 + side) % 3, (axis + 2 + side) % 3  # arm x e_j has -arm_i along k and arm_k along i
+        i = (axis + 3 + side) % 3
+        if side < 2:
+            rows[side, j] = 1.0
+        for m in range(3):
+            rows[side, 3 + m] = arm[k] * R[i, m] - arm[i] * R[k, m] if side < 2 else radius * R[axis, m]
+        slip = 0.0
+        for m in range(6):
+            slip += rows[side, m] * v[m]
+        square += slip * slip
+    c = most / max(math.sqrt(square), SLOWEST)
+    for m in range(6):
+        for n in range(6):
+            for side in range(3):
+                D[m, n] += c * rows[side, m] * rows[side, n]
+
+
+@inner
 def hold(
     geometry: Geometry,
     world: World,
     grain: int,
     q: Floats,
+    centre: Floats,
     half: Floats,
     stiffness: float,
     force: Floats,
     H: Floats,
     push: Floats,
 ) -> tuple[float, float]:
+    """Add the net's force and stiffness on one grain, without friction; see `hold_rough`."""
+    return hold_rough(geometry, world, grain, q, centre, half, stiffness, force, H, push, force, 0.0, H)
+
+
+@inner
+def hold_rough(
+    geometry: Geometry,
+    world: World,
+    grain: int,
+    q: Floats,
+    centre: Floats,
+    half: Floats,
+    stiffness: float,
+    force: Floats,
+    H: Floats,
+    push: Floats,
+    v: Floats,
+    drag: float,
+    D: Floats,
+) -> tuple[float, float]:
     """Add the net's force and stiffness on one grain, angular parts in its principal axes; return volume and energy.
 
-    ``push`` receives the forces on the sides: low and high x, y, z.
+    ``centre`` and ``half`` are those of the box; ``push`` receives the forces on the sides: low and high x, y, z.
+    ``D`` receives the friction of a grain of velocity ``v``: ``drag``, the step times mu, times the force of each side.
     """
     moments, rows = np.empty(9), np.empty((3, 6))
     R = np.empty((3, 3))
@@ -112,10 +170,11 @@ def hold(
     for axis in range(3):
         for way in range(2):
             sign = 2.0 * way - 1.0
+            limit = half[axis] + sign * centre[axis]
             reached = world.high[grain, axis] if way == 1 else -world.low[grain, axis]
-            if reached <= half[axis]:
+            if reached <= limit:
                 continue
-            volume = outside(geometry, world, grain, axis, sign, half[axis], moments)
+            volume = outside(geometry, world, grain, axis, sign, limit, moments)
             if volume <= 0.0:
                 continue
             total += volume
@@ -143,4 +202,12 @@ def hold(
                         for b in range(3):
                             entry += area[a][b] * rows[a, m] * rows[b, n]
                     H[m, n] += stiffness * entry
+            if drag > 0.0:
+                arm = np.empty(3)
+                arm[axis] = sign * limit + moments[axis] / volume - world.centre[grain, axis]
+                arm[j], arm[k] = s, t
+                a = max(moments[3], 1e-300)
+                gyration = (moments[6] + moments[8]) / a - (moments[4] / a) ** 2 - (moments[5] / a) ** 2
+                radius = math.sqrt(max(gyration, 0.0))
+                rub(R, axis, (arm[0], arm[1], arm[2]), radius, v, drag * abs(load), D)
     return total, energy

@@ -2,15 +2,19 @@
 
 A grain is a block of plan a x c and height b, upright over the middle half of its height, with a hip roof above and
 below whose ridge has the length d: 12 faces and 12 corners. The figure that showed the paper's grains is not available;
-this is a choice, scaled so that the mean dimensions have a given volume.
+this is a choice, scaled so that the mean dimensions have a given volume. Any other shape may be given by its vertices.
 """
 
 from __future__ import annotations
 
+import hashlib
 import itertools
+from pathlib import Path
 
 import numpy as np
 
+from tamis.errors import StudyError
+from tamis.sheets import read_csv
 from tamis.sim.acd2.kernels import Grains
 from tamis.sim.common.shapes import Contactor, Convex, geometry_of, mass_of, reach_of
 from tamis.types import Array
@@ -23,12 +27,43 @@ def corners(a: float, b: float, c: float, d: float) -> Array:
     return np.array(upright + ridges)
 
 
-def scatter(n: int, mean: Array, dispersion: float, volume: float, rng: np.random.Generator) -> list[Convex]:
-    """Draw grains: each dimension within its dispersion, all scaled as grains of mean dimensions have the volume."""
-    nominal = mass_of(Convex(tuple(map(tuple, corners(*mean))))).volume
+def scatter(
+    n: int,
+    mean: Array,
+    dispersion: float,
+    volume: float,
+    rng: np.random.Generator,
+    given: Array | None = None,
+) -> list[Convex]:
+    """Draw grains: each dimension within its dispersion, all scaled as grains of mean dimensions have the volume.
+
+    Where vertices are ``given``, the dimensions are the factors along their three axes.
+    """
+    nominal = mass_of(Convex(tuple(map(tuple, corners(*mean) if given is None else given)))).volume
     scale = (volume / nominal) ** (1.0 / 3.0)
+    if given is not None:
+        factors = scale * (1.0 + dispersion * rng.uniform(-1.0, 1.0, (n, 3)))
+        return [_centred(given * factor) for factor in factors]
     sizes = scale * mean * (1.0 + dispersion * rng.uniform(-1.0, 1.0, (n, 4)))
     return [_centred(corners(*size)) for size in sizes]
+
+
+def read_vertices(path: str) -> Array:
+    """Read the vertices of a grain from a CSV file with columns x, y, z: those of its convex hull, in any unit."""
+    sheet = read_csv(path)
+    points = np.column_stack([sheet.numbers(name) for name in "xyz"])
+    spread = points - points.mean(axis=0)
+    if len(points) < 4 or np.linalg.svd(spread, compute_uv=False)[2] < 1e-6 * np.abs(spread).max():
+        raise StudyError(
+            f"{sheet.path.name}: the vertices of a grain are at least 4 points that do not lie in a plane, found "
+            f"{len(points)}" + (" in a plane" if len(points) > 3 else "")
+        )
+    return spread
+
+
+def content_of(path: str) -> str:
+    """Return a hash of what a file says; empty if none is named."""
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest() if path else ""
 
 
 def _centred(points: Array) -> Convex:

@@ -104,7 +104,7 @@ def brazil_nut(case: BrazilNut, workdir: Path) -> dict[str, Array]:
 
 @simulator(
     name="tamis:dem.silo",
-    version="2",
+    version="3",
     inputs=Silo,
     outputs={
         "sizes": Port(

@@ -51,9 +51,8 @@ def replay_of(history: History, groups: Mapping[int, str], fps: float) -> Replay
     shapes.append(Shape("line", (), "unloaded", points, tuple((int(a), int(b)) for a, b in ends)))
     temperature = np.full((len(kept), n + 1), math.nan)
     temperature[:, :n] = history.temperatures()[kept].mean(axis=2)[:, frame.heat]
-    note = f"displacements x {factor:g}" if factor > 1.0 else ""
     return Replay(
-        tuple(shapes), history.times[kept], poses.astype(np.float32), {"temperature [C]": temperature}, note
+        tuple(shapes), history.times[kept], poses.astype(np.float32), {"temperature [C]": temperature}, factor
     )
 
 

@@ -39,7 +39,7 @@ def show_rig(case: Rig, outputs: dict[str, Array], fps: float) -> Replay:
         poses[:, column, 3:] = turn
         tension[:, column] = pull
     shapes = tuple(part[0] for part in parts)
-    return Replay(shapes, outputs["t"][rows], poses.astype(np.float32), {"tension [N]": tension})
+    return Replay(shapes, outputs["t"][rows], poses.astype(np.float32), {"tension [N]": tension}, RIG_TIMES)
 
 
 def show_plant(case: Plant, fps: float) -> Replay:
@@ -67,4 +67,4 @@ def show_plant(case: Plant, fps: float) -> Replay:
     poses[:, 7:, 2] = 0.7
     moved = np.full((len(run.t), len(shapes)), np.nan)
     moved[:, 0:3], moved[:, 7:] = tank, pipe
-    return Replay(tuple(shapes), run.t, poses.astype(np.float32), {"displacement [m]": moved})
+    return Replay(tuple(shapes), run.t, poses.astype(np.float32), {"displacement [m]": moved}, PLANT_TIMES)

@@ -31,10 +31,14 @@ _activate = kernel(kernels.activate)
 
 @dataclass(frozen=True)
 class Rest:
-    """When a run may end: no point of any body has moved faster than ``speed`` (m/s) for ``time`` (s)."""
+    """When a run may end: no point of any body has moved faster than ``speed`` (m/s) for ``time`` (s).
+
+    Bodies may have limits of their own: ``but`` has their names and speeds.
+    """
 
     speed: float = 0.01
     time: float = 0.1
+    but: tuple[tuple[str, float], ...] = ()
 
     def __post_init__(self) -> None:
         if not (0.0 < self.speed < math.inf and 0.0 < self.time < math.inf):
@@ -92,7 +96,10 @@ def run(
         layout.grown(state, len(room.found.gap)),
     )
     kept = layout.record(model, steps, every, 1024 if contacts else 0)
-    limit, calm = (0.0, steps + 1) if rest is None else (rest.speed, max(1, math.ceil(rest.time / h - 1e-9)))
+    calm = steps + 1 if rest is None else max(1, math.ceil(rest.time / h - 1e-9))
+    limit = np.full(len(scene.bodies), 0.0 if rest is None else rest.speed)
+    for name, speed in rest.but if rest else ():
+        limit[scene.number(name)] = speed
     step, status = 0, kernels.DONE
     while step < steps and status != kernels.AT_REST:
         status, step, need = kernels.advance(

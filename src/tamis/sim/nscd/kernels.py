@@ -382,14 +382,14 @@ def move(
 
 
 @inner
-def fastest(bodies: Bodies, v: Floats) -> float:
-    """Return a bound of the speed of the fastest point of any body: its velocity, and its spin times its extent."""
-    most = 0.0
+def at_rest(bodies: Bodies, v: Floats, rest: Floats) -> bool:
+    """Say whether no point of any body is faster than ``rest`` allows, its spin times its extent included."""
     for i in range(len(v)):
         spin = math.sqrt(v[i, 3] ** 2 + v[i, 4] ** 2 + v[i, 5] ** 2)
         speed = math.sqrt(v[i, 0] ** 2 + v[i, 1] ** 2 + v[i, 2] ** 2)
-        most = max(most, speed + bodies.extent[i] * spin)
-    return most
+        if speed + bodies.extent[i] * spin > rest[i]:
+            return False
+    return True
 
 
 @inner
@@ -440,14 +440,14 @@ def advance(
     tol: float,
     margin: float,
     touch: float,
-    rest: float,
+    rest: Floats,
     quiet: int,
     first: int,
     last: int,
 ) -> tuple[int, int, int]:
     """Take the steps ``first`` to ``last - 1``; return a status, the next step, and how much room it asks for.
 
-    It ends earlier if in ``quiet`` steps in a row nothing has moved faster than ``rest``.
+    It ends earlier if in ``quiet`` steps in a row no body has moved faster than its ``rest``.
     """
     geometry, bodies, laws, stops = model.geometry, model.bodies, model.laws, model.stops
     motion, found, active = room.motion, room.found, room.active
@@ -483,7 +483,7 @@ def advance(
         if not move(bodies, state.x, state.q, state.v, h, theta, motion, room.islands, state.books):
             return NOT_FINITE, step, 0
         calm = state.books.quiet
-        calm[0] = calm[0] + 1 if rest > 0.0 and fastest(bodies, state.v) <= rest else 0
+        calm[0] = calm[0] + 1 if at_rest(bodies, state.v, rest) else 0
         ended = calm[0] >= quiet or step + 1 == len(steps.status)
         if ended or (step + 1) % track.every[0] == 0:
             instant = -(-(step + 1) // track.every[0])

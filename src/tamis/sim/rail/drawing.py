@@ -18,14 +18,14 @@ from tamis.sim.rail.kernels import BODIES
 from tamis.sim.rail.scene import Vehicle
 from tamis.types import Array
 
-MAGNIFIED = 20.0
+_ENLARGED = 20.0
 _PIECE = 1.5  # m, of rail
 _WHEEL_WIDTH = 0.13
 
 
 def _pose(base: tuple[float, float, float], moved: Array, turned: Array, own: Array | None = None) -> Array:
     """Return (T, 7): a place and small turns, drawn as large as they are to be; ``own`` turns the shape before."""
-    vector = 0.5 * MAGNIFIED * turned
+    vector = 0.5 * _ENLARGED * turned
     quaternion = np.column_stack([np.ones(len(vector)), vector])
     quaternion /= np.linalg.norm(quaternion, axis=1)[:, None]
     if own is not None:
@@ -33,7 +33,7 @@ def _pose(base: tuple[float, float, float], moved: Array, turned: Array, own: Ar
         quaternion = np.column_stack(
             [w * own[0] - x @ own[1:], np.outer(w, own[1:]) + own[0] * x + np.cross(x, own[1:])]
         )
-    return np.hstack([np.asarray(base) + MAGNIFIED * moved, quaternion])
+    return np.hstack([np.asarray(base) + _ENLARGED * moved, quaternion])
 
 
 def replay(case: Vehicle, fps: float) -> Replay:
@@ -87,4 +87,6 @@ def replay(case: Vehicle, fps: float) -> Replay:
             pose = _pose((float(x), side * car.contact_side, -0.08), moved, np.zeros((len(rows), 3)))
             add(Shape("box", (_PIECE, 0.07, 0.16), "rails"), pose)
     field: NDArray[np.float64] = np.column_stack(loads)
-    return Replay(tuple(shapes), journey.t[rows], np.stack(poses, axis=1), {"wheel load [N]": field})
+    return Replay(
+        tuple(shapes), journey.t[rows], np.stack(poses, axis=1), {"wheel load [N]": field}, _ENLARGED
+    )

@@ -30,6 +30,11 @@ class Train(NamedTuple):
     measured: int  # bogie with the sensors
 
     @property
+    def freedoms(self) -> int:
+        """Number of displacements."""
+        return len(self.lead) // 4 * BODIES
+
+    @property
     def size(self) -> int:
         """Length of the state."""
         return len(self.lead) // 4 * (2 * BODIES + DAMPERS)
@@ -58,8 +63,8 @@ def jacobian(train: Train, v: float) -> Array:
     """Return the linearised rates of a train at rest on a perfect track."""
     n = train.size
     perfect, loads = np.zeros((1, kernels.SIGNALS, 4)), np.empty((len(train.lead), 4))
-    positions = (n * BODIES) // (2 * BODIES + DAMPERS)
-    scale = np.concatenate([np.full(2 * positions, 1e-7), np.full(n - 2 * positions, 1e-2)])  # m, m/s; N
+    moving = 2 * train.freedoms
+    scale = np.concatenate([np.full(moving, 1e-7), np.full(n - moving, 1e-2)])  # m, m/s; N
     slopes = np.empty((n, n))
     ahead, behind = np.empty(n), np.empty(n)
     for i in range(n):
@@ -128,7 +133,7 @@ def travel(case: Vehicle) -> tuple[Train, Journey, float]:
     line = faded(line_of(case, needed), start, 0.8 * case.speed * case.runup)
     values = np.linalg.eigvals(jacobian(train, case.speed))
     between = _step(train, float(np.abs(values).max()), case.step, 1.0 / case.rate)
-    n, samples = train.size * BODIES // (2 * BODIES + DAMPERS), before + count
+    n, samples = train.freedoms, before + count
     states, accelerations = np.empty((samples, n)), np.empty((samples, n))
     loads = np.empty((samples, len(train.lead), 4))
     with np.errstate(all="ignore"):

@@ -107,7 +107,8 @@ def made(track: Track) -> Line:
         s = track.spacing * np.arange(n, dtype=float)
         if s[-1] > line.s[-1] * (1.0 + 1e-12):
             raise SimulationError(
-                f"{Path(track.file).name} is {line.s[-1]:g} m long, less than the length asked for, {track.length:g} m"
+                f"{Path(track.file).name} is {line.s[-1]:g} m long, less than the length asked for, "
+                f"{track.length:g} m; lower length"
             )
         return Line(s, track.amplitude * CubicSpline(line.s, line.signals)(np.minimum(s, line.s[-1])))
     return synthesised(track)

@@ -11,7 +11,6 @@ from tamis.signals import GRAVITY
 from tamis.sim.rail.kernels import Bogies, Car
 from tamis.types import Array
 
-MEASURED = ("w1", "w3", "w4", "w5", "w6", "w7")  # of the bogie that carries the sensors
 AXLE_BOX = 155.0  # kg, two a wheelset, 1 m from its centre: 1503 + 310 = 1813 kg, 810 + 310 = 1120 kg m2
 _LENGTHS = {
     "pivot": 9.5,
@@ -80,7 +79,7 @@ _NOMINAL = {
     "primary_rate": 4e3,
     "longitudinal": 31.391e6,
 }
-_SCALED_BY = {
+_SCALED_BY = {  # on the bogie that carries the sensors
     "w1": ("yaw_rate", "yaw_force"),
     "w3": ("lateral_rate", "lateral_force"),
     "w4": ("vertical_stiffness",),
@@ -118,8 +117,8 @@ def bogies(cars: int, measured: int, w: dict[str, float]) -> Bogies:
     whole.
     """
     arrays: dict[str, Array] = {name: np.full(2 * cars, value) for name, value in _NOMINAL.items()}
-    for name in MEASURED:
-        for scaled in _SCALED_BY[name]:
+    for name, laws in _SCALED_BY.items():
+        for scaled in laws:
             arrays[scaled][measured] *= 0.5 + w[name]
     for scaled in _SCALED_BY["w3"]:
         arrays[scaled][measured ^ 1] *= 0.5 + w["w2"]

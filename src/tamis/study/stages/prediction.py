@@ -156,14 +156,13 @@ def _words(series: Series, j: int, block: Block, prior: Sequence[Array]) -> dict
     y = np.hstack([np.atleast_2d(o.y) for o in same])[:, order]
     y = y if np.isfinite(y).any() else np.empty((0, len(x)))
     before = np.hstack(prior)[:, block.columns] if prior else None
-    many = observation.coord is not None and len(same) > 1 and not series.along
     return {
         "series": series.name,
         "label": block.label,
         "use": series.use,
         "synthetic": series.synthetic,
         "emulated": series.emulate,
-        "xlabel": block.xlabel,
+        "xlabel": block.axis or block.xlabel,
         "ylabel": block.ylabel,
         "condition": condition(series),
         "y": y,
@@ -172,8 +171,9 @@ def _words(series: Series, j: int, block: Block, prior: Sequence[Array]) -> dict
         "prior": _prior_band(before, len(x)),
         "white": observation.noise.white,
         "signal": observation.coord is not None and len(same) == 1,
-        "tests": tuple(e.name for e in series.experiments) if many else (),
-        "coord": np.asarray(observation.coord, dtype=float) if many else np.empty(0),
+        "tests": tuple(e.name for e in series.experiments) if block.axis else (),
+        "coord": np.asarray(observation.coord, dtype=float) if block.axis else np.empty(0),
+        "names": tuple(getattr(observation.observable, "names", ())) if block.axis else (),
         "limit": series.limits[j] if series.limits else math.nan,
         "how": getattr(observation.observable, "how", ""),
     }

@@ -84,4 +84,4 @@ def _thinned(replay: Replay) -> Replay:
     wanted = np.linspace(times[0], times[-1], _MOST)
     kept = np.unique([int(np.argmin(np.abs(times - t))) for t in wanted])
     fields = {name: values[kept] for name, values in replay.fields.items()}
-    return Replay(replay.shapes, times[kept], replay.poses[kept], fields, replay.note)
+    return Replay(replay.shapes, times[kept], replay.poses[kept], fields, replay.enlarged)

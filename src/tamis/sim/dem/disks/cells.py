@@ -153,13 +153,50 @@ def list_pairs(n: int, columns: int, rows: int, room: Room, old: Lists, skin: fl
 
 
 @inner
-def to_segment(x: float, y: float, placed: Floats, w: int) -> tuple[float, float]:
-    """Return the vector from a point to the nearest one of a wall."""
+def to_segment(x: float, y: float, placed: Floats, w: int) -> tuple[float, float, float]:
+    """Return the vector from a point to the nearest one of a wall, and where that is along it: 0 and 1 are its ends."""
     ax, ay = placed[4 * w], placed[4 * w + 1]
     ex, ey = placed[4 * w + 2] - ax, placed[4 * w + 3] - ay
     along = ((x - ax) * ex + (y - ay) * ey) / (ex * ex + ey * ey)
     along = min(max(along, 0.0), 1.0)
-    return ax + along * ex - x, ay + along * ey - y
+    return ax + along * ex - x, ay + along * ey - y, along
+
+
+@inner
+def hidden(
+    k: int,
+    along: float,
+    grains: Grains,
+    lists: Lists,
+    corners: Floats,
+    placed: Floats,
+    shut: NDArray[np.bool_],
+) -> bool:
+    """Say whether a grain that touches a wall at its end touches the wall that goes on from there instead.
+
+    Of walls that share an end one counts: the one that is touched between its ends, else the first of them. The stretch
+    of the spring goes over to it, so that a grain crosses the joint of a polyline as if it were one wall.
+    """
+    grain, at = lists.grain[k], 4 * lists.wall[k] + (0 if along == 0.0 else 2)
+    x, y = grains.state[WIDTH * grain + X], grains.state[WIDTH * grain + Y]
+    first = k
+    while first > 0 and lists.grain[first - 1] == grain:
+        first -= 1
+    for other in range(first, lists.touches[0]):
+        if lists.grain[other] != grain:
+            break
+        w = lists.wall[other]
+        if other == k or not shut[w]:
+            continue
+        shares = False
+        for end in range(4 * w, 4 * w + 4, 2):
+            shares |= corners[end] == corners[at] and corners[end + 1] == corners[at + 1]
+        if shares:
+            _, _, there = to_segment(x, y, placed, w)
+            if 0.0 < there < 1.0 or other < k:
+                lists.wall_slip[other] += lists.wall_slip[k]
+                return True
+    return False
 
 
 @inner
@@ -178,7 +215,7 @@ def list_touches(
         for w in range(shut.size):
             if not shut[w]:
                 continue
-            dx, dy = to_segment(x, y, placed, w)
+            dx, dy, _ = to_segment(x, y, placed, w)
             if dx * dx + dy * dy < near * near:
                 if m >= new.grain.size:
                     return False

@@ -17,7 +17,6 @@ from tamis.types import Array
 SKIN = 0.3  # of the least radius twice: in a dense plane the next shell of neighbours begins at 1.4 diameters
 _TOUCH = 1e-9  # overlap over distance: more than that at the start is a mistake, not round-off
 _CELLS = 4  # a grain, at most
-_SCHEMES = {"leapfrog": kernels.LEAPFROG, "gear": kernels.GEAR}
 
 
 class Disks:
@@ -33,7 +32,7 @@ class Disks:
         radii = scene.radii
         self.skin = SKIN * 2 * float(radii.min())
         self._size = 2 * float(radii.max()) + self.skin
-        self._scheme = _SCHEMES[scene.scheme]
+        self._scheme = kernels.GEAR if scene.scheme == "gear" else kernels.LEAPFROG
         state = np.zeros((n, cells.WIDTH))
         state[:, cells.X], state[:, cells.Y] = np.asarray(scene.places, dtype=np.float64).T
         state[:, cells.R] = radii
@@ -156,11 +155,19 @@ class Disks:
         row = int(np.flatnonzero(grains.ident == grain)[0])
         count = int(grains.present[0])
         if row >= count:  # back among those that are there
-            for array, width in ((grains.state, cells.WIDTH), (grains.kind, 1), (grains.ident, 1)):
+            for array, width in (
+                (grains.state, cells.WIDTH),
+                (grains.past, 6),
+                (grains.kind, 1),
+                (grains.ident, 1),
+            ):
                 rows = array.reshape(-1, width)
-                rows[[row, count]] = rows[[count, row]]
+                if len(rows):
+                    rows[[row, count]] = rows[[count, row]]
             row, grains.present[0] = count, count + 1
+            self._lists.first[count + 1] = self._lists.first[count]  # it comes without contacts
         self._rows[row, [cells.X, cells.Y, cells.VX, cells.VY, cells.W]] = *place, *velocity
+        grains.past[6 * row : 6 * row + 6] = 0.0
 
     @property
     def shut(self) -> list[bool]:

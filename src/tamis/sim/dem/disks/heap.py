@@ -28,7 +28,6 @@ from tamis.types import Array
 
 LEFT, RIGHT = 1, 2  # numbers of the walls that are taken away
 SIZES = 5  # classes of diameters
-DRAG = 20.0  # 1/s, while the column settles
 LOOK = 5e-3  # s between two looks
 REST, SLOW = 0.05, 0.02  # s at rest, slower than so much of sqrt(g d)
 _AREA = 0.97  # d^2 a grain, as they lie
@@ -122,12 +121,13 @@ class Heap(cases.Grains):
         film = cases.Film(disks, ["grains"] * self.grains + ["plane"] * (len(scene.kind) - self.grains))
         every = max(1, round(1.0 / (fps * LOOK))) if fps else 0
         looks, still, high = 0, 0, 0.0
-        if kept := checkpoint.load():
+        kept = checkpoint.load()
+        if kept and "settling" not in kept:
             looks, still = map(int, kept.pop("looks"))
             high = float(kept.pop("high"))
             disks.restore(kept)
         else:
-            disks.advance(math.ceil(self.settling / disks.h), DRAG)
+            cases.settle(disks, self.settling, checkpoint, kept)
             inside = np.linspace(-0.8, 0.8, _PROFILE) * self.half
             high = float(_profile(disks, np.arange(self.grains), inside).mean())
             disks.open(LEFT)
@@ -144,6 +144,7 @@ class Heap(cases.Grains):
             if checkpoint.due:
                 checkpoint.keep({"looks": [looks, still], "high": high, **disks.arrays()})
         checkpoint.remove()
+        cases.warn_of_overlaps(disks)
         if every and looks % every:
             film.take(looks * LOOK)
         return self._shape(disks, high) | {"t_rest": looks * LOOK, "rests": float(still * LOOK >= REST)}, film

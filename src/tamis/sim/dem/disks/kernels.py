@@ -68,6 +68,7 @@ from tamis.sim.dem.disks.cells import (
     W,
     X,
     Y,
+    hidden,
     rebuild,
     to_segment,
 )
@@ -78,6 +79,7 @@ TRAVEL, LEAST, REBUILDS, STEPS = 0, 1, 2, 3  # of the gauges
 B = 256  # contacts of a block: its numbers stay in the first cache
 ROOT_HALF = 4604544271217802189  # bits of sqrt(1/2)
 LN_2, TWICE_LOG2_E = math.log(2.0), 2.0 / math.log(2.0)
+LEAST_EXPONENT = -1000.0  # of 2: below it a power is taken for that
 SPENT = 0.9  # of the skin at which lists are made again: what moves in the step under way is not counted yet
 
 
@@ -149,7 +151,7 @@ def power(d: float, alpha: float) -> float:
     q4 = q2 * q2
     low = (1.0 + q * (1 / 3)) + q2 * ((1 / 5) + q * (1 / 7))
     high = ((1 / 9) + q * (1 / 11)) + q2 * ((1 / 13) + q * (1 / 15)) + q4 * (1 / 17)
-    y = alpha * (e + TWICE_LOG2_E * (s * (low + q4 * high)))
+    y = max(alpha * (e + TWICE_LOG2_E * (s * (low + q4 * high))), LEAST_EXPONENT)
     n = math.floor(y + 0.5)
     r = (y - n) * LN_2
     r2 = r * r
@@ -295,9 +297,13 @@ def wall_forces(
     for k in range(lists.touches[0]):
         i, wall = lists.grain[k], lists.wall[k]
         x, y, r = state[WIDTH * i + X], state[WIDTH * i + Y], state[WIDTH * i + R]
-        dx, dy = to_segment(x, y, walls.placed, wall)
+        dx, dy, along = to_segment(x, y, walls.placed, wall)
         square = dx * dx + dy * dy
-        if square >= r * r or not walls.shut[wall]:
+        away = square >= r * r or not walls.shut[wall]
+        if away or (
+            (along == 0.0 or along == 1.0)
+            and hidden(k, along, grains, lists, walls.corners, walls.placed, walls.shut)
+        ):
             lists.wall_slip[k] = 0.0
             continue
         at = 4 * (kinds * grains.kind[i] + walls.kind[wall])

@@ -23,37 +23,54 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
+from tamis.errors import StudyError, nearest
 from tamis.sim.dem.disks import kernels
 from tamis.types import Array
 
 Scaling = Literal["literal", "material", "restitution"]
-SPHERE, DISK = 2 / 5, 1 / 2  # inertia over m R^2
+Body = Literal["sphere", "disk"]
+INERTIA = {"sphere": 2 / 5, "disk": 1 / 2}  # over m R^2
+STIFFEST = 10.0  # tangential stiffness over a linear normal one
 STEPS_OF_CONTACT, STEPS_OF_PERIOD, STEPS_OF_DAMPER = 50.0, 20.0, 5.0
 
 
 @dataclass(frozen=True)
 class Kind:
-    """Grains of one size and material. A wall is one of infinite radius; a fixed grain has no weight and stays."""
+    """Grains of one size and material. A wall is one of infinite radius; a fixed grain has no weight and is not pushed.
+
+    Masses are those of spheres, or of disks as thick as they are wide.
+    """
 
     radius: float
     density: float = 7668.0
-    inertia: float = (
-        SPHERE  # over m R^2; with it goes the mass, of a sphere or of a disk as thick as it is wide
-    )
+    body: Body = "sphere"
     young: float = 2.1e11
     poisson: float = 0.3
     fixed: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("radius", "density", "young"):
+            if not getattr(self, name) > 0.0:
+                raise StudyError(f"the {name} of a grain must be positive, found {getattr(self, name)}")
+        if not -1.0 < self.poisson <= 0.5:
+            raise StudyError(f"Poisson's ratio must lie between -1 and 0.5, found {self.poisson}")
+        known_name("body", self.body, get_args(Body))
+
+    @property
+    def inertia(self) -> float:
+        """Inertia over m R^2."""
+        return INERTIA[self.body]
 
     @property
     def mass(self) -> float:
         """Mass of one of them, infinite if it does not move."""
         if self.fixed or math.isinf(self.radius):
             return math.inf
-        return (4 / 3 if self.inertia == SPHERE else 2.0) * math.pi * self.density * self.radius**3
+        return (4 / 3 if self.body == "sphere" else 2.0) * math.pi * self.density * self.radius**3
 
     def inverses(self) -> tuple[float, float, float]:
         """Return 1/mass, 1/inertia, and 1 if gravity acts."""
@@ -90,6 +107,17 @@ class Law:
     young: float = 2.1e11
     poisson: float = 0.3
     k_n: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("mu", "gamma", "alpha", "k_t", "k_n"):
+            if not 0.0 <= getattr(self, name) < math.inf:
+                raise StudyError(f"{name} must be a number that is not negative, found {getattr(self, name)}")
+        known_name("scaling", self.scaling, get_args(Scaling))
+        if self.k_n > 0.0 and self.k_t > STIFFEST * self.k_n:
+            raise StudyError(
+                f"k_t = {self.k_t:g} N/m is {self.k_t / self.k_n:.0f} times as stiff as the linear law's k_n = "
+                f"{self.k_n:g} N/m, and would make steps so much shorter; give one of about {2 / 7 * self.k_n:.2g}"
+            )
 
     @property
     def linear(self) -> bool:
@@ -170,3 +198,9 @@ class Law:
         if pair.gamma > 0.0:
             step = min(step, pair.mass / (pair.gamma * depth**self._exponent) / STEPS_OF_DAMPER)
         return step
+
+
+def known_name(what: str, name: str, valid: Sequence[str]) -> None:
+    """Refuse a name that nobody knows."""
+    if name not in valid:
+        raise StudyError(f'{what} "{name}" is unknown{nearest(name, valid)}')

@@ -20,7 +20,6 @@ from tamis.sim.dem.disks.scene import Scene, Sine, Wall
 from tamis.types import Array
 
 NUT = 0  # number of the nut among the grains
-DRAG = 20.0  # 1/s, while grains settle
 LEVELS = np.linspace(0.02, 0.98, 49)  # fractions of time
 HEIGHTS = np.linspace(0.03, 0.33, 31)  # m
 _ROOM = 10.0  # widths around the box within which grains are still followed
@@ -39,7 +38,10 @@ class BrazilNut(cases.Grains):
     alpha: float = cases.exponent()
     k_t: float = cases.tangential_stiffness()
     z_init: float = port(
-        0.02, unit="m", bounds=(0.02, 0.2), doc="height of the nut's centre above the floor at the start"
+        0.02,
+        unit="m",
+        bounds=(0.02, 0.2),
+        doc="height of the nut's centre above the floor, in the lattice that then settles, by up to 12 mm: see z(0)",
     )
     duration: float = port(30.0, unit="s", bounds=(1e-3, 1e4), doc="time of shaking")
     seed: int = cases.seed()
@@ -134,11 +136,12 @@ class BrazilNut(cases.Grains):
         film = cases.Film(disks, ["nut"] + ["grains"] * self.grains)
         every = max(1, round(instants / (fps * self.duration))) if fps else instants + 1
         z, done = np.zeros(instants + 1), 0
-        if kept := checkpoint.load():
+        kept = checkpoint.load()
+        if kept and "settling" not in kept:
             z, done = kept.pop("z"), int(kept.pop("done"))
             disks.restore(kept)
         else:
-            disks.advance(math.ceil(self.settling / disks.h), DRAG)
+            cases.settle(disks, self.settling, checkpoint, kept)
             disks.shake(self.motion())
             z[0] = disks.column(cells.Y)[NUT]
             film.take(0.0)
@@ -159,6 +162,7 @@ class BrazilNut(cases.Grains):
         escaped = 1 + self.grains - len(here)
         if escaped:
             warnings.warn(f"{escaped} of {self.grains} grains have left the box", TamisWarning, stacklevel=2)
+        cases.warn_of_overlaps(disks)
         t = np.linspace(0.0, self.duration, instants + 1)
         answer = {"t": t, "z": z, "deepest": disks.deepest, "escaped": escaped, "dt": disks.h}
         return answer | fractions(z) | first_passages(t, z), film

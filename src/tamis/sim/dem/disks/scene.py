@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.errors import StudyError
-from tamis.sim.dem.disks.laws import Kind, Law
+from tamis.sim.dem.disks.laws import Kind, Law, known_name
 from tamis.types import Array
 
 Numbers = NDArray[np.integer[Any]]
+SCHEMES = ("leapfrog", "gear")
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Scene:
     kind, places
         (n,) and (n, 2): which kind each grain is, and where.
     velocities
-        (n, 3): velocity and spin at the start; at rest by default.
+        (n, 3): velocity and spin at the start; at rest by default. Fixed grains keep it.
     walls, wall
         Walls, and what they are made of.
     centre, motion
@@ -89,15 +90,34 @@ class Scene:
         """Return the time step: the longest that is sound, or the one given if it is no longer."""
         everything = (*self.kinds, self.wall) if self.walls else self.kinds
         longest = self.law.longest_step(everything, self.speed)
+        if self.step < 0.0:
+            raise StudyError(f"a time step must be positive, or 0 to have it chosen, found {self.step:g} s")
         if self.step > longest:
             raise StudyError(
                 f"time step {self.step:g} s is too long for these grains: at most {longest:.3g} s (a fiftieth of the "
-                "shortest contact, a twentieth of the tangential period); give that, or 0 to have it chosen"
+                "shortest contact, a twentieth of the tangential period, a fifth of the dashpot's time); give that, "
+                "or 0 to have it chosen"
             )
         return self.step or longest
 
     def check(self) -> None:
-        """Refuse grains that are nowhere, outside the domain, or overlap each other or a wall."""
+        """Refuse grains that are nowhere, of no kind or outside the domain; overlaps are seen when they are listed."""
+        known_name("scheme", self.scheme, SCHEMES)
+        n, kind = len(self.places), np.asarray(self.kind)
+        for what, shape, wanted in (
+            ("places", np.shape(self.places), (n, 2)),
+            ("kind", kind.shape, (n,)),
+            ("velocities", np.shape(self.velocities) if self.velocities is not None else (n, 3), (n, 3)),
+        ):
+            if shape != wanted:
+                raise StudyError(f"expected {what} of shape {wanted} for {n} grains, found {shape}")
+        if n and not (kind.min() >= 0 and kind.max() < len(self.kinds)):
+            raise StudyError(
+                f"kinds are numbered 0 to {len(self.kinds) - 1}, found {kind.min()} to {kind.max()}"
+            )
+        if self.velocities is not None and not np.isfinite(self.velocities).all():
+            i = int(np.argwhere(~np.isfinite(self.velocities))[0, 0])
+            raise StudyError(f"grain {i} has the velocity {np.asarray(self.velocities)[i].tolist()}")
         if not np.isfinite(self.places).all():
             i = int(np.argwhere(~np.isfinite(self.places))[0, 0])
             raise StudyError(f"grain {i} is nowhere: its place is {np.asarray(self.places)[i].tolist()}")

@@ -26,7 +26,7 @@ import numpy as np
 from tamis.errors import SimulationError, StudyError, TamisWarning
 from tamis.interfaces import port
 from tamis.replays import Replay
-from tamis.sim.dem.disks import cases, cells
+from tamis.sim.dem.disks import cases
 from tamis.sim.dem.disks.checkpoint import Checkpoint
 from tamis.sim.dem.disks.drive import Disks
 from tamis.sim.dem.disks.scene import Numbers, Scene, Wall
@@ -34,10 +34,9 @@ from tamis.types import Array
 
 PLUG = 2  # number of the wall that closes the outlet
 LOOK = 2e-3  # s between two looks at the outlet
-DRAG = 20.0  # 1/s, while grains settle
 QUIET = 1.0  # s without a grain out: blocked, as the paper has it
 REST, SLOW = 0.02, 0.002  # s in which all grains are slower than so much of sqrt(g d): blocked, as they rest
-FLOWING = 0.1  # s that an avalanche of ten grains or so takes
+FLOWING, CALMING = 0.15, 0.5  # s that ten grains take to come out, and some hundreds to come to rest
 _FILLED = 0.625  # of the width that the columns of the lattice take, 40 of 64 diameters in the paper
 _BREAKS = 20  # grains taken from arches in a row without one coming out: it is not an arch that blocks
 COUNTS = np.arange(201.0)  # grains, of which avalanches have more or not
@@ -94,7 +93,7 @@ class Silo(cases.Grains):
         left = 0.5 * (self.width - (columns - 1) * pitch)
         if 2.0 * self.jitter > self.gap:
             raise StudyError(
-                f"jitter {self.jitter:g} lets grains overlap: at most half of the gap, {self.gap:g}"
+                f"jitter {self.jitter:g} lets grains overlap: at most half of the gap, {0.5 * self.gap:g}"
             )
         if left < (0.5 + self.jitter) * d:
             raise StudyError(
@@ -117,7 +116,9 @@ class Silo(cases.Grains):
         if self.outlet >= w:
             raise StudyError(f"the outlet, {self.outlet:g} m, must be narrower than the silo, {w:g} m")
         floor = [Wall((0.0, 0.0), (0.5 * w - half, 0.0)), Wall((0.5 * w + half, 0.0), (w, 0.0))]
-        plug = Wall((0.5 * w - half, 0.0), (0.5 * w + half, 0.0)) if half else Wall((0.0, 0.0), (w, 0.0))
+        plug = (
+            Wall((0.5 * w - half, 0.0), (0.5 * w + half, 0.0)) if half else Wall((0.0, 0.0), (w, 0.0), False)
+        )
         places = self.places()
         top = max(h, float(places[:, 1].max()) + h)
         return Scene(
@@ -138,7 +139,7 @@ class Silo(cases.Grains):
 
     def estimate(self) -> float:
         """Return the seconds of a core that a run will take, about: how long avalanches will be is not known before."""
-        each = FLOWING + (QUIET if self.blocked == "second" else REST)
+        each = FLOWING + (QUIET if self.blocked == "second" else CALMING)
         span = min(self.duration, (self.avalanches or math.inf) * each)
         return cases.foreseen(self.scene(), self.settling + span)
 
@@ -182,10 +183,11 @@ class Discharge:
     def run(self) -> tuple[dict[str, Any], cases.Film]:
         """Go until all avalanches are done, the silo is empty or time is over."""
         case = self.case
-        if kept := self.checkpoint.load():
+        kept = self.checkpoint.load()
+        if kept and "settling" not in kept:
             self._restore(kept)
         else:
-            self.disks.advance(math.ceil(case.settling / self.disks.h), DRAG)
+            cases.settle(self.disks, case.settling, self.checkpoint, kept)
             self.disks.open(PLUG)
         while self._wanted and self.t < case.duration - 0.5 * LOOK and not self.emptied:
             if self.every and self.looks % self.every == 0:
@@ -196,6 +198,7 @@ class Discharge:
             if self.checkpoint.due:
                 self.checkpoint.keep(self._arrays())
         self.checkpoint.remove()
+        cases.warn_of_overlaps(self.disks)
         if self.every:
             self.film.take(self.t)
         return self._outputs(), self.film
@@ -203,8 +206,9 @@ class Discharge:
     def _look(self) -> None:
         """Count who is out, bring them back, and see whether the outlet is blocked."""
         case, d = self.case, self.case.diameter
-        y = self.disks.column(cells.Y)
-        if self.disks.here.size < case.grains - int(self.fallen.sum()) and case.refill == "top":
+        x, y = self.disks.places().T
+        astray = ~self.fallen & ((x < 0.0) | (x > case.width))
+        if self.disks.here.size < case.grains - int(self.fallen.sum()) or astray.any():
             raise SimulationError(
                 f"a grain has left the silo elsewhere than through its outlet at t = {self.t:g} s"
             )
@@ -304,7 +308,7 @@ class Discharge:
         if case.refill == "none":
             left = case.grains - int(self.fallen.sum())
             return f"the silo has run empty, with {left} grains at rest beside the outlet,"
-        return f"nothing comes out although {self.breaks} grains in a row were taken from over the outlet,"
+        return f"nothing is over the outlet, or comes out although {self.breaks} grains in a row were taken from there,"
 
     def _arrays(self) -> dict[str, Any]:
         numbers = [self.looks, self.quiet, self.still, self.breaks, self.events, self.out]

@@ -40,12 +40,16 @@ class Played(Case):
     h: float
     duration: float
     tol: ClassVar[float] = 1e-8
-    still: ClassVar[drive.Rest | None] = None  # when it may end before the duration
 
     @property
     def allowed(self) -> float:
         """Bound of the residual of the contact problem in a step."""
         return self.tol
+
+    @property
+    def still(self) -> drive.Rest | None:
+        """When it may end before the duration."""
+        return None
 
     def scene(self) -> Scene:
         """Return the bodies, the laws between them and gravity."""

@@ -26,6 +26,7 @@ STEEL = 7850.0  # kg/m3
 WALL = 0.008  # m, thickness of a tube
 TOP_BAR = 1.0  # kg, of the bar in the topmost block, which only ends the chain: negligible beside a block
 PLATE = 0.2  # m, depth of what has the flat face of an end; more than a block covers in a step
+ENDS = ("end0", "end1")  # groups of flat faces, by row: only those of one row meet
 FEET = tuple((math.cos(a), math.sin(a)) for a in (0.0, 2.0 * math.pi / 3.0, -2.0 * math.pi / 3.0))
 
 
@@ -70,9 +71,14 @@ class Hinged:
                 f"the play of a bar in its hole, {play:g} m, is larger than the gap of {gap:g} m between neighbours: "
                 "they would lean on each other and never on their bars; expected (hole - tube) / 2 < gap"
             )
-        if self.ends == "flat" and self.gap > free + 2.0 * PLATE:
+        if self.ends == "flat" and self.gap > free + 1e-9:
             raise SimulationError(
-                f"flat faces {self.gap:g} m apart lie inside the round ends; at most {free:g} m do anything"
+                f"flat faces {self.gap:g} m apart lie inside the round ends, which are {free:g} m apart; expected at "
+                f"most that gap, or round ends"
+            )
+        if self.ends == "flat" and self.flat > self.width:
+            raise SimulationError(
+                f"flat ends {self.flat:g} m wide stand out of blocks of {self.width:g} m; expected at most that"
             )
         if self.holes != "bores" and not self.d_z < 0.25 * self.course:
             raise SimulationError(
@@ -80,10 +86,10 @@ class Hinged:
                 f"{0.5 * self.course:g} m into a block: hinge lines without a bar; expected d_z < "
                 f"{0.25 * self.course:g} m"
             )
-        if not self.v_p < self.course:
+        if not self.v_p < 0.5 * self.course:
             raise SimulationError(
-                f"slings with a play of {self.v_p:g} m let bars leave their blocks, {self.course:g} m high: hinge "
-                "lines without a bar; expected a smaller v_p"
+                f"slings with a play of {self.v_p:g} m let bars leave their blocks, into which they reach by "
+                f"{0.5 * self.course:g} m: hinge lines without a bar; expected a smaller v_p"
             )
 
     @property
@@ -103,8 +109,14 @@ class Hinged:
 
     @property
     def length(self) -> float:
-        """Length of the wall from edge to edge, along y."""
-        return float(np.ptp(self.hinges[1:-1, 1])) + self.width
+        """Length of the wall from edge to edge, along y: half-blocks end midway to the line they point to."""
+        reach = [self.hinges[1:-1, 1] + side * self.round_end for side in (-1.0, 1.0)]
+        if self.rows > 1:
+            for line, beyond in ((1, 0), (-2, -1)):
+                along = 0.5 * (self.hinges[beyond] - self.hinges[line])
+                cut = (self.hinges[line] + along)[1]
+                reach.append(cut + np.array([-1.0, 1.0]) * self.width * abs(along[0]) / self.pitch)
+        return float(np.ptp(np.concatenate(reach)))
 
     @property
     def bars(self) -> tuple[tuple[float, float], ...]:
@@ -195,7 +207,8 @@ class Hinged:
         cos, sin = math.cos(yaw), math.sin(yaw)
         place = (float(cos * at[0] + sin * at[1]), float(cos * at[1] - sin * at[0]), 0.0)
         turn = math.degrees(math.atan2(way[1], way[0]) - yaw)
-        return [Part(Box((PLATE, self.flat, self.course)), "end", place, about((0, 0, 1), turn))]
+        group = ENDS[row % 2]
+        return [Part(Box((PLATE, self.flat, self.course)), group, place, about((0, 0, 1), turn))]
 
     def _sections(self, half: bool) -> list[tuple[float, float, float, float]]:
         """Return area, centre along x, and second moments along x and y about it of the pieces of a block's plan."""
@@ -241,8 +254,11 @@ class Hinged:
                 )
         return bodies
 
-    def slings(self) -> list[AxialStop]:
-        """Return the stops of each hinge line: lowest bar in its block, bars on bars and their feet, topmost block."""
+    def slings(self, broken: Collection[str] = ()) -> list[AxialStop]:
+        """Return the stops of each hinge line: lowest bar in its block, bars on bars and their feet, topmost block.
+
+        A sling whose block is broken has lost that end.
+        """
         up, top = (0.0, 0.0, 1.0), self.rows
         play = self.v_p / (top + 2.0)
         half = [0.5 * (high - low) for low, high in self.bars]
@@ -251,7 +267,8 @@ class Hinged:
             bars = [f"bar{line:02d}_{k}" for k in range(top + 1)]
             block, x = self.block(0, line)
             at = ((x, 0.0, -0.5 * self.course), (0.0, 0.0, -half[0]))
-            stops.append(AxialStop(block, bars[0], *at, longest=play, axis=up, name="sling"))
+            if block not in broken:
+                stops.append(AxialStop(block, bars[0], *at, longest=play, axis=up, name="sling"))
             for k in range(top):
                 at = ((0.0, 0.0, half[k]), (0.0, 0.0, -half[k + 1]))
                 stops.append(AxialStop(bars[k], bars[k + 1], *at, longest=play, axis=up, name="sling"))
@@ -265,5 +282,6 @@ class Hinged:
                     )
             block, x = self.block(top - 1, line)
             at = ((0.0, 0.0, half[top]), (x, 0.0, 0.5 * self.course))
-            stops.append(AxialStop(bars[top], block, *at, longest=play, axis=up, name="sling"))
+            if block not in broken:
+                stops.append(AxialStop(bars[top], block, *at, longest=play, axis=up, name="sling"))
         return stops

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -29,13 +29,16 @@ from tamis.sim.nscd.scenes.case import (
     restitution_input,
     step_input,
 )
-from tamis.sim.nscd.scenes.hinged import Hinged
+from tamis.sim.nscd.scenes.hinged import ENDS, Hinged
 from tamis.types import Array
 
 BLOCK = (1.56, 0.76, 0.80)
 PITCH = 1.565
-BLOW = 0.01  # s, in which the rock has given most of its momentum to the blocks it meets
-STILL = Rest(0.1, 0.1)  # from there friction lets a block slide 2 mm further
+BLOW = 0.01  # s, in which the rock gives two thirds of its momentum; a second blow follows 30 ms later
+STILL = Rest(0.1, 0.1)  # of blocks: from there friction lets one slide 2 mm further
+ROLLS = (
+    4.0  # m/s, of the fastest point of a rock that rolls at 1.6 m/s: so it may go on when the wall is at rest
+)
 _CUT = 0.30 / 0.55  # where the edges of the rock are cut, of half its side
 
 
@@ -137,7 +140,12 @@ class ArticulatedWall(Played):
     mu_cc: float = friction_input(0.316, "friction of concrete on concrete")
     mu_cs: float = friction_input(0.307, "friction of concrete on the ground")
     e: float = restitution_input(0.222)
-    speed: float = port(20.0, unit="m/s", bounds=(0.0, 100.0), doc="of the rock, unless its energy is given")
+    speed: float = port(
+        20.0,
+        unit="m/s",
+        bounds=(0.0, 100.0),
+        doc="of the rock where it meets the wall, unless its energy is given",
+    )
     energy: float = port(
         0.0, unit="J", bounds=(0.0, 1e8), doc="kinetic energy of the rock; 0: as its speed has it"
     )
@@ -184,35 +192,20 @@ class ArticulatedWall(Played):
     )
     mu_bar: float = friction_input(0.2, "friction of bars in holes, on the ground and on each other")
     distant: float = port(
-        3.5, unit="m", bounds=(-50.0, 50.0), doc="along y from the impact to the axis of c and d"
+        3.5,
+        unit="m",
+        bounds=(-50.0, 50.0),
+        doc="along y from the impact to the axis of c and d; taken on the other side where the wall ends before",
     )
     h: float = step_input()
-    residual: float = port(1e-3, bounds=(1e-12, 0.1), doc="allowed in the contact problem of a step")
-    duration: float = duration_input(1.2)
-    still: ClassVar[Rest | None] = STILL
+    residual: float = port(1e-4, bounds=(1e-12, 0.1), doc="allowed in the contact problem of a step")
+    duration: float = duration_input(3.0)
 
-    @property
+    @cached_property
     def plan(self) -> Hinged:
         """The wall without the rock."""
-        return Hinged(
-            self.rows,
-            self.columns,
-            self.pattern,
-            self.angle,
-            self.pitch,
-            self.width,
-            self.course,
-            self.block,
-            self.hole,
-            self.tube,
-            self.d_z,
-            self.v_p,
-            self.holes,
-            self.ends,
-            self.flat,
-            self.gap,
-            self.mu_bar,
-        )
+        same = {field.name: getattr(self, field.name) for field in fields(Hinged) if field.name != "mass"}
+        return Hinged(**same, mass=self.block)
 
     @property
     def pace(self) -> float:
@@ -227,12 +220,12 @@ class ArticulatedWall(Played):
     def broken(self) -> tuple[str, ...]:
         """The blocks that take more than ``strength`` of the rock's impulse while it strikes.
 
-        A rigid blow is over in a few steps, in which a wall that no bar held would move by centimetres: whoever breaks
-        in it may as well be broken from the beginning.
+        The first blow is over in a few steps, in which a wall that no bar held would move by centimetres: whoever
+        breaks in it may as well be broken from the beginning. What the second blow would break is left whole.
         """
         if self.strength == 0.0:
             return ()
-        blow = self.clear / max(self.pace, 1e-3) + BLOW
+        blow = min(self._flight + BLOW, self.duration)
         history = drive.run(self._scene(()), blow, h=min(self.h, blow), tol=self.allowed, contacts=True)
         rows, impulses = history.contacts.of("rock")
         taken: dict[str, Array] = {}
@@ -263,14 +256,38 @@ class ArticulatedWall(Played):
             *(("bar", other) for other in ("bar", "round", "rock")),
             *(("ring", other) for other in ("ring", "round", "rock", "ground")),
         ]
-        if self.ends == "flat":
-            laws.append(Law("end", "end", self.mu_cc, self.e))
-            ignore += [("end", other) for other in ("core", "round", "ground", "bar", "ring", "rock")]
+        blocks = plan.blocks(broken)
+        faces = sorted({part.group for block in blocks for part in block.parts if part.group in ENDS})
+        for end in faces:
+            laws.append(Law(end, end, self.mu_cc, self.e))
+            ignore += [(end, other) for other in ("core", "round", "ground", "bar", "ring", "rock")]
+        if len(faces) == len(ENDS):
+            ignore.append(ENDS)
         return Scene(
-            [GROUND, *plan.blocks(broken), *plan.columns_of_bars(), self._rock(plan)],
+            [GROUND, *blocks, *plan.columns_of_bars(), self._rock(plan)],
             laws,
-            stops=plan.slings(),
+            stops=plan.slings(broken),
             ignore=ignore,
+        )
+
+    @property
+    def still(self) -> Rest:
+        """When it may end: nothing moves; a rock that meets the wall below its crest may roll on, at half its speed."""
+        below = self.height + 0.5 * self.size < self.plan.height
+        return (
+            replace(STILL, but=(("rock", max(STILL.speed, min(ROLLS, 0.5 * self.pace))),)) if below else STILL
+        )
+
+    @property
+    def aside(self) -> float:
+        """Where along y the distant axis is: ``distant`` from the impact, or as far on its other side if that ends."""
+        ends = self.plan.hinges[1:-1, 1]
+        for y in (self.impact + self.distant, self.impact - self.distant):
+            if ends[0] <= y <= ends[-1]:
+                return y
+        raise SimulationError(
+            f"the distant axis, {self.distant:g} m from an impact at {self.impact:g} m, is not on the wall, whose "
+            f"outermost hinge lines are at {ends[0]:.3g} and {ends[-1]:.3g} m; give another `distant`"
         )
 
     @property
@@ -278,12 +295,22 @@ class ArticulatedWall(Played):
         """Bound of the residual of the contact problem in a step."""
         return self.residual
 
+    @property
+    def _flight(self) -> float:
+        """Time from the start to the wall, in s; a rock without speed is let go before it."""
+        return self.clear / self.pace if self.pace > 0.0 else 0.0
+
     def _rock(self, plan: Hinged) -> Body:
-        """Return the rock, whose foremost face is ``clear`` from the wall's along its path."""
+        """Return the rock, ``clear`` before the wall on the parabola that brings it there as asked."""
         dip, half = math.radians(self.incidence), 0.5 * self.size
-        way = np.array([math.cos(dip), 0.0, -math.sin(dip)])
+        way, fall = np.array([math.cos(dip), 0.0, -math.sin(dip)]), np.array([0.0, 0.0, 9.81 * self._flight])
         face = float(plan.hinges[1:-1, 0].min()) - plan.round_end
-        at = np.array([face - half, self.impact, self.height]) - self.clear * way
+        edge = 0.5 * plan.length + half
+        if abs(self.impact) > edge:
+            raise SimulationError(
+                f"a rock {self.impact:g} m from the middle passes beside the wall, which it meets within {edge:.3g} m"
+            )
+        at = np.array([face - half, self.impact, self.height]) - self.clear * way - 0.5 * fall * self._flight
         if self.clear < 0.0:
             raise SimulationError(
                 f"a rock {-self.clear:g} m beyond the foremost face starts inside the wall; expected clear >= 0"
@@ -298,5 +325,5 @@ class ArticulatedWall(Played):
             [Part(Convex(rock_points(half, half * _CUT)), "rock")],
             mass=self.mass,
             position=tuple(at.tolist()),
-            velocity=tuple((self.pace * way).tolist()),
+            velocity=tuple((self.pace * way + fall).tolist()),
         )

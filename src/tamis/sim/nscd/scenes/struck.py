@@ -17,17 +17,17 @@ from tamis.sim.nscd.scenes.rockfall import STILL, ArticulatedWall
 from tamis.types import Array
 
 EVERY = 5e-3  # s between recorded instants
-HIT = 0.01  # of its speed: the rock has struck once it has lost so much
 LOST = 0.5  # of its height: a block that sank so far has come off the wall
-FAR = 10.0  # m: a block that went so far has left the scene
+FAR = 10.0  # m: a block so far from where the wall as a whole has gone has left the scene
 SLOW = 1.0  # m/s: a rock on the wall that is not faster is stopped
 # Points of the impact axis and of the distant axis, the latter on the rock's left: rows of blocks counted from below,
 # or from above if negative, and the face, lower (-1) or upper (+1). Where a and b are is not printed: the interfaces
 # below the topmost and above the lowest row are taken.
 POINTS = {"top": (-1, 1), "a": (-1, -1), "b": (0, 1), "base": (0, -1), "c": (0, -1), "d": (-1, 1)}
 # Mechanisms of the ledger: who rubs or strikes whom.
-_BLOCKS = ("round-round", "end-end")
-_ROCK = ("round-rock", "core-rock", "ground-rock")
+_BLOCKS = ("round-round", "end0-end0", "end1-end1")
+_ROCK = ("round-rock", "core-rock")
+_FALL = ("ground-rock",)
 _GROUND = ("round-ground",)
 
 
@@ -58,7 +58,10 @@ PORTS = {
     "friction_steel": _drop("friction_steel", "by friction of bars in holes, on bars and on the ground"),
     "friction_rock": _drop("friction_rock", "by friction of the rock on blocks and ground"),
     "impact_blocks": _drop("impact_blocks", "in impacts of blocks on blocks and on the ground"),
-    "impact_rock": _drop("impact_rock", "in impacts of the rock on blocks and ground"),
+    "impact_rock": _drop("impact_rock", "in impacts of the rock on blocks"),
+    "impact_fall": _drop(
+        "impact_fall", "in impacts of the rock on the ground, where it falls after the blow"
+    ),
     "impact_steel": _drop("impact_steel", "in impacts of bars, and of slings as they become taut"),
     "lifted": Port(
         "lifted", unit="J", doc="potential energy gained until the end; the fall of the rock counts too"
@@ -67,13 +70,19 @@ PORTS = {
         "rest", unit="s", doc="since when no block moves, after the rock has struck; else the duration"
     ),
     "at_rest": Port("at_rest", doc="1 if no block moves at the end, be the rock still rolling; else 0"),
-    "stopped": Port("stopped", doc="1 if the rock ends before the wall or on it and slow, 0 if beyond"),
+    "stopped": Port(
+        "stopped", doc="1 if the rock ends before the wall or on it, 0 if beyond or on its way there"
+    ),
     "beyond": Port(
         "beyond", unit="m", doc="how far the rock ends beyond the blocks nearest to it; negative: before"
     ),
     "lost": Port("lost", doc="blocks that have come off the wall"),
     "broken": Port("broken", doc="blocks that the rock broke"),
-    "force": Port("force", unit="N", doc="largest mean force of a step on the rock, along x"),
+    "blow": Port(
+        "blow",
+        unit="N s",
+        doc="largest impulse on the rock in a step, along x; how long it lasts is not known",
+    ),
     "contacts": Port("contacts", doc="contacts that may carry, mean of all steps"),
     "unsolved": Port("unsolved", doc="steps whose contact problem was not solved to the residual allowed"),
 }
@@ -95,7 +104,7 @@ def profile(history: History, plan: Hinged, row: int, side: int) -> tuple[Array,
 def displacement(history: History, case: ArticulatedWall, point: str) -> Array:
     """Return (t,): how far a point moved along x, between the two hinge lines next to it."""
     row, side = POINTS[point]
-    y = case.impact + (case.distant if point in ("c", "d") else 0.0)
+    y = case.aside if point in ("c", "d") else case.impact
     places, moved = profile(history, case.plan, row % case.rows, side)
     return np.array([np.interp(y, places, now) for now in moved])
 
@@ -103,6 +112,9 @@ def displacement(history: History, case: ArticulatedWall, point: str) -> Array:
 def outcome(history: History, case: ArticulatedWall) -> dict[str, Any]:
     """Return the outputs of the simulator, all but the books that each of the family keeps."""
     hit = struck_at(history)
+    if hit is None:
+        warnings.warn("the rock has not touched a block", TamisWarning, stacklevel=3)
+        hit = 0.0
     t = EVERY * np.arange(1 + round(case.duration / EVERY))
     v = history.velocity("rock")[:, 0]
     signals = {name: displacement(history, case, name) for name in POINTS}
@@ -114,27 +126,45 @@ def outcome(history: History, case: ArticulatedWall) -> dict[str, Any]:
             TamisWarning,
             stacklevel=3,
         )
+    through, passing = beyond >= 0.5 * case.width, _passing(history, case)
+    if still is None or (passing and not through):
+        what = "the wall is not at rest" if still is None else f"the rock still passes at {v[-1]:.2g} m/s"
+        warnings.warn(
+            f"{what} after {history.times[-1]:.3g} s: whether it is stopped and where all comes to rest wants a "
+            "longer duration",
+            TamisWarning,
+            stacklevel=3,
+        )
     return {
         "t": t,
         **{name: np.interp(t, history.times - hit, values) for name, values in signals.items()},
         **books(history),
         "rest": case.duration if still is None else max(still - hit, 0.0),
         "at_rest": float(still is not None),
-        "stopped": float(beyond < 0.5 * case.width and v[-1] < SLOW),
+        "stopped": float(not (through or passing)),
         "beyond": beyond,
         "lost": float(lost),
         "broken": float(len(case.broken)),
-        "force": case.mass * float(np.max(-np.diff(v))) / history.h,
+        "blow": case.mass * float(np.max(-np.diff(v))),
         "contacts": history.solver.contacts.mean(),
         "unsolved": float(np.count_nonzero(history.solver.converged == 0)),
     }
 
 
-def struck_at(history: History) -> float:
-    """Return when the rock began to lose speed along x; 0 if it meets nothing."""
-    v = history.velocity("rock")[:, 0]
-    slower = np.flatnonzero(v < v[0] - HIT * abs(v[0]))
-    return float(history.times[slower[0] - 1]) if slower.size else 0.0
+def _passing(history: History, case: ArticulatedWall) -> bool:
+    """Say whether the rock flies forward with enough energy to rise above the wall."""
+    v, z = history.velocity("rock")[-1], history.path("rock")[-1, 2]
+    return bool(v[0] >= SLOW and 0.5 * float(v @ v) >= 9.81 * (case.plan.height - z))
+
+
+def struck_at(history: History) -> float | None:
+    """Return when the rock met a block, before the step in which their contacts first did work; None if never."""
+    ledger = history.ledger
+    own = [i for i, law in enumerate(ledger.laws) if law in _ROCK]
+    worked = np.flatnonzero(
+        (ledger.impact[:, own] != 0.0).any(axis=1) | (ledger.friction[:, own] != 0.0).any(axis=1)
+    )
+    return float(history.times[worked[0] - 1]) if worked.size else None
 
 
 def rest_of(history: History, case: ArticulatedWall) -> float | None:
@@ -152,7 +182,7 @@ def books(history: History) -> dict[str, float]:
     ledger = history.ledger
     friction = dict(zip(ledger.laws, 0.0 - ledger.friction[-1], strict=True))
     impact = dict(zip(ledger.laws, 0.0 - ledger.impact[-1], strict=True))
-    steel = [law for law in ledger.laws if law not in (*_BLOCKS, *_GROUND, *_ROCK)]
+    steel = [law for law in ledger.laws if law not in (*_BLOCKS, *_GROUND, *_ROCK, *_FALL)]
 
     def total(works: dict[str, float], laws: Sequence[str]) -> float:
         return float(sum(works[law] for law in laws if law in works))
@@ -162,19 +192,21 @@ def books(history: History) -> dict[str, float]:
         "friction_blocks": total(friction, _BLOCKS),
         "friction_ground": total(friction, _GROUND),
         "friction_steel": total(friction, steel),
-        "friction_rock": total(friction, _ROCK),
+        "friction_rock": total(friction, (*_ROCK, *_FALL)),
         "impact_blocks": total(impact, (*_BLOCKS, *_GROUND)),
         "impact_rock": total(impact, _ROCK),
+        "impact_fall": total(impact, _FALL),
         "impact_steel": total(impact, steel),
         "lifted": float(ledger.potential[-1] - ledger.potential[0]),
     }
 
 
 def lost_blocks(history: History, plan: Hinged) -> int:
-    """Return how many blocks sank by half their height, or left the scene."""
+    """Return how many blocks sank by half their height, or left the others."""
     numbers = _blocks(history)
     way = history.x[-1, numbers] - history.x[0, numbers]
-    return int(np.sum((way[:, 2] < -LOST * plan.course) | (np.linalg.norm(way, axis=1) > FAR)))
+    apart = np.linalg.norm(way - np.median(way, axis=0), axis=1)
+    return int(np.sum((way[:, 2] < -LOST * plan.course) | (apart > FAR)))
 
 
 def _blocks(history: History) -> list[int]:

@@ -1,0 +1,45 @@
+"""A struck layer: its books, what reaches the floor, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tamis.errors import StudyError
+from tamis.sim.acd2 import layer
+from tamis.sim.acd2.scene import Layer
+
+SMALL = {
+    "grains": 24,
+    "width": 1.7,
+    "ball_mass": 500.0,
+    "ball_diameter": 0.8,
+    "energy": 1e4,
+    "settling": 1.0,
+    "duration": 0.15,
+    "sweeps": 20_000,
+}
+
+
+def test_a_layer_stops_a_ball_and_its_books_close() -> None:
+    found = layer.simulate_layer(Layer(**SMALL))
+    assert found["closure"] < 1e-11 and found["momentum_closure"] < 1e-9  # round-off
+    assert abs(found["ball_speed"][-1]) < 0.1 * found["ball_speed"][0]
+    assert 0.0 < found["depth"] < found["thickness"]
+    # the floor carries the weights and takes the ball's momentum; grains that fall or rise take or keep some of it
+    weights = 9.81 * (500.0 + 2600.0 * 0.027 * 24)
+    taken = 1e-3 * found["floor"].sum() - 0.15 * weights
+    assert taken == pytest.approx(500.0 * np.sqrt(2 * 1e4 / 500.0), rel=0.3)  # measured: 1.21 of it
+    assert found["x"][:, 2].min() > 0.0
+
+
+def test_grains_that_are_still_falling_are_not_struck() -> None:
+    with pytest.raises(StudyError, match=r"fall for .* s: let it settle for longer than that, found 0.1 s"):
+        layer.build(Layer(**SMALL | {"settling": 0.1}))
+
+
+def test_what_does_not_go_into_a_pit_is_refused() -> None:
+    with pytest.raises(StudyError, match=r"a ball of 1.94 m does not go into a pit of 1.5 m"):
+        Layer(width=1.5)
+    with pytest.raises(StudyError, match=r"holds no two grains of .* m side by side"):
+        layer.build(Layer(width=0.5, ball_diameter=0.3))
