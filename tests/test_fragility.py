@@ -164,6 +164,18 @@ def test_two_intensities_are_a_surface() -> None:
         tamis.fragility(im, (im[:, 0] > im[:, 1]).astype(float), 0.5, rng=rng())
 
 
+def test_draws_of_two_kinds_leave_a_band_in_which_each_counts_once() -> None:
+    """Nine draws fail between the same two levels and one never does: their scores lie on a line."""
+    level = np.array([50.0, 70.0, 100.0, 150.0, 200.0])
+    failed = np.zeros((10, 5))
+    failed[1:, 2:] = 1.0
+    cluster = np.repeat(np.arange(10), 5)
+    found = tamis.fragility(np.tile(level, 10), failed.ravel(), 0.5, cluster=cluster, rng=rng())
+    alone = tamis.fragility(np.tile(level, 10), failed.ravel(), 0.5, rng=rng())
+    wide, narrow = (np.ptp(np.log(f.median_interval)) for f in (found, alone))
+    assert narrow < wide < 5.0 * narrow  # the root of five runs a draw, on curves that are not symmetric
+
+
 def test_runs_of_one_draw_are_one_witness() -> None:
     # 40 draws of an unknown median, ten runs of each at random intensities: 400 runs that know less than 400 would
     generator = rng(8)

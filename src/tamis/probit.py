@@ -32,6 +32,7 @@ _CLIMB = 60  # steps of Newton's method
 _FREEDOM = 5  # of the Student's t
 _ROUNDS = 3  # of importance sampling, the last of which is kept
 _CHUNK = 2**22  # numbers held at once
+_OPEN = 1e-6  # of the scores: a direction of which clusters tell less is open; the climb ends at some 1e-10
 
 
 @dataclass(frozen=True)
@@ -142,12 +143,17 @@ def draw(rows: Rows, n: int, rng: Generator) -> Array:
 
 
 def stretched(draws: Array, z: Array, share: Array, cluster: Indices, c: Array) -> Array:
-    """Return draws (N, p) about the top c (p,), widened or narrowed to what clusters of rows tell."""
+    """Return draws (N, p) about the top c (p,), widened or narrowed to what clusters of rows tell.
+
+    Where clusters are of so few kinds that they leave a direction open, each counts as a single run.
+    """
     rows = Rows(z, share, np.ones(len(z)))
     bent = rows.curvature(c)
     each = np.zeros((int(cluster.max()) + 1, len(c)))
     np.add.at(each, cluster, rows.scores(c))
     groups = len(each)
+    if np.linalg.matrix_rank(each, tol=_OPEN * float(np.linalg.norm(each))) < len(c):
+        return np.asarray(c + (draws - c) * np.sqrt(len(z) / groups))
     squares = each.T @ each * groups / max(groups - len(c), 1)
     inverse = np.linalg.inv(bent)
     root = np.linalg.cholesky(inverse @ squares @ inverse)

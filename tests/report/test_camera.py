@@ -100,3 +100,13 @@ def test_the_directions_fit_below_the_frames_from_everywhere(k: int, monkeypatch
     boxes = [text.get_window_extent() for text in foot.texts if text.get_text()]
     assert not any(a.overlaps(b) for a, b in combinations(boxes, 2))
     assert all(box.y0 >= 0 and box.y1 <= frame.get_window_extent().y0 for box in boxes)
+
+
+def test_what_is_flat_is_seen_from_straight_ahead() -> None:
+    places = np.zeros((6, 2, 3))
+    places[:, 1, 0] = np.linspace(1.0, 2.0, 6)
+    moved = np.zeros((6, 2), dtype=bool)
+    moved[1:, 1] = True
+    for depth, straight in ((1e-3, True), (0.3, False)):
+        bars = [solid(Shape("box", (1.0, depth, 0.2)))] * 2
+        assert np.array_equal(best_view(bars, posed(places), moved, []), camera(0, 0)) == straight

@@ -165,6 +165,21 @@ def test_parametric_fire_at_the_reference_enclosure_is_the_standard_fire() -> No
     assert fuel.times()[fuel.gas().argmax()] == pytest.approx(1200.0)  # t_lim, medium fire growth
 
 
+def test_the_shadow_of_flanges_is_counted_by_the_kind_of_fire() -> None:
+    """0.9 of the box in nominal fires (4.26a), the box itself in others (4.26b): one explicit step of 4.25."""
+    here = section("IPE270")
+    for fire, share, convection in (
+        ("iso834", 0.9, 25.0),
+        ("hydrocarbon", 0.9, 50.0),
+        ("parametric", 1.0, 35.0),
+    ):
+        case = Heating(fire=fire, until=10.0)
+        gas = case.gas()[1]
+        flux = convection * (gas - 20.0) + 0.7 * 5.67e-8 * ((gas + 273.0) ** 4 - 293.0**4)
+        rise = share * here.box_factor(4) / (thermal.specific_heat(20.0) * 7850.0) * flux
+        assert case.steel(here, 4)[2] == pytest.approx(20.0 + rise, abs=1e-9)
+
+
 def test_sections() -> None:
     here = section("HEB180")
     assert here.area == pytest.approx(65.25e-4, rel=0.035)  # EN 10365: 65.3 cm2 with its root fillets

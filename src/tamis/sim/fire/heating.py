@@ -17,7 +17,7 @@ from tamis.types import Array
 CURVES = {"iso834": thermal.ISO834, "hydrocarbon": thermal.HYDROCARBON, "parametric": thermal.PARAMETRIC}
 _CONVECTION = {"iso834": 25.0, "hydrocarbon": 50.0, "parametric": 35.0}  # W/(m2 K), EN 1991-1-2, 3.2 and 3.3
 _THINNEST = 1e-4  # m of protection: below, members are bare
-_SHADOW = 0.9  # of the box's section factor, for I-sections in nominal fires (4.26a)
+_SHADOW = {"iso834": 0.9, "hydrocarbon": 0.9, "parametric": 1.0}  # of the box's section factor (4.26a, 4.26b)
 
 
 def fire(default: str = "ramp") -> Any:
@@ -154,7 +154,7 @@ class Heating:
             factor = self.section_factor * section.section_factor(sides)
             thermal.protected(step, around, factor, layer, self.conductivity, self.density, self.heat, out)
         else:
-            factor = self.section_factor * _SHADOW * section.box_factor(sides)
+            factor = self.section_factor * _SHADOW[self.fire] * section.box_factor(sides)
             thermal.bare(step, around, factor, self.emissivity, _CONVECTION[self.fire], out)
         return np.minimum(out, HOTTEST)  # nothing is left of the steel there
 

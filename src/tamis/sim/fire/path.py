@@ -177,16 +177,8 @@ class Path:
         state, free = self.state, len(self.frame.spring)
         along = np.empty(free)
         _, row = kernels.direction(
-            self.frame,
-            self.loading,
-            state.u,
-            state.s,
-            state.before,
-            self.trial,
-            self.force,
-            self._band,
-            along,
-        )
+            self.frame, self.loading, state.u, state.s, state.before, self.trial, self.force, self._band, along
+        )  # fmt: skip
         if row >= 0:
             return False
         size = math.sqrt(float(along @ (self._weight * along)))

@@ -64,19 +64,8 @@ def relax(path: Path, s: float, dt: float = 0.01, tolerance: float = 1e-10, most
         )
     u = state.u.copy()
     status, took, relative = kernels.relax(
-        path.frame,
-        path.loading,
-        u,
-        s,
-        state.plastic,
-        path.trial,
-        path.force,
-        mass,
-        dt,
-        omega,
-        tolerance,
-        most,
-    )
+        path.frame, path.loading, u, s, state.plastic, path.trial, path.force, mass, dt, omega, tolerance, most
+    )  # fmt: skip
     if status != kernels.CONVERGED:
         raise SimulationError(
             f"dynamic relaxation does not converge at {s:.6g} s: residual {relative:.3g} of the greatest force after "

@@ -248,27 +248,15 @@ class Frame(Heated):
         for i in range(self.bays + 1):
             for j in range(self.storeys):
                 heat = COLUMNS if j == 0 else COLD
-                out.member(
-                    joints[j][i],
-                    joints[j + 1][i],
-                    self.elements,
-                    profiles[0],
-                    heat,
-                    f"column {i}, storey {j + 1}",
-                )
+                ends, name = (joints[j][i], joints[j + 1][i]), f"column {i}, storey {j + 1}"
+                out.member(*ends, self.elements, profiles[0], heat, name)
             out.fix(joints[0][i], (0, 1, 2) if self.base == "fixed" else (0, 1))
         middles = {}
         for j in range(1, self.storeys + 1):
             for i in range(self.bays):
                 heat = BEAMS if j == 1 else COLD
-                nodes = out.member(
-                    joints[j][i],
-                    joints[j][i + 1],
-                    self.elements,
-                    profiles[1],
-                    heat,
-                    f"beam {i + 1}, floor {j}",
-                )
+                ends, name = (joints[j][i], joints[j][i + 1]), f"beam {i + 1}, floor {j}"
+                nodes = out.member(*ends, self.elements, profiles[1], heat, name)
                 middles[i, j] = nodes[self.elements // 2]
                 spread(out, nodes, self.load * self.span)
             out.load(joints[j][0], 0, self.lateral)

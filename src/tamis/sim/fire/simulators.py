@@ -30,6 +30,14 @@ _COMMON = {
     "failure_temperature": Port("failure_temperature", unit="C", doc="of the hottest member at failure_time"),
 }
 
+_PLACES = {
+    "corner_ux": "left joint of the first floor, along x",
+    "corner_uy": "left joint of the first floor, upwards",
+    "joint_uy": "second joint of the first floor, upwards",
+    "mid_beam_uy": "middle of the first beam of the first floor, upwards",
+    "roof_ux": "left joint of the roof, along x",
+}
+
 
 def warm() -> None:
     """Compile every kernel of the family, once, before several processes need them."""
@@ -77,13 +85,7 @@ def member(case: Member) -> dict[str, Array]:
     inputs=Frame,
     outputs={
         **_COMMON,
-        "corner_ux": Port("corner_ux", unit="m", doc="left joint of the first floor, along x, at time"),
-        "corner_uy": Port("corner_uy", unit="m", doc="left joint of the first floor, upwards, at time"),
-        "joint_uy": Port("joint_uy", unit="m", doc="second joint of the first floor, upwards, at time"),
-        "mid_beam_uy": Port(
-            "mid_beam_uy", unit="m", doc="middle of the first beam of the first floor, upwards, at time"
-        ),
-        "roof_ux": Port("roof_ux", unit="m", doc="left joint of the roof, along x, at time"),
+        **{name: Port(name, unit="m", doc=f"{doc}, at time") for name, doc in _PLACES.items()},
     },
     references=(_SERA, _EN, _CRISFIELD, _RIKS),
 )
@@ -94,15 +96,6 @@ def frame(case: Frame) -> dict[str, Array]:
     the rest stays cold. Geometrically and materially non-linear; failure is a limit point of time.
     """
     return results(*case.history())
-
-
-_PLACES = {
-    "corner_ux": "left joint of the first floor, along x",
-    "corner_uy": "left joint of the first floor, upwards",
-    "joint_uy": "second joint of the first floor, upwards",
-    "mid_beam_uy": "middle of the first beam of the first floor, upwards",
-    "roof_ux": "left joint of the roof, along x",
-}
 
 
 @simulator(
