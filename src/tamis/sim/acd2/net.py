@@ -109,12 +109,12 @@ def rub(R: Floats, axis: int, arm: Vector, radius: float, v: Floats, most: float
     rows = np.zeros((3, 6))
     square = 0.0
     for side in range(3):
-        j, k = (axis + 1 + side) % 3, (axis + 2 + side) % 3  # arm x e_j has -arm_i along k and arm_k along i
+        j, k = (axis + 1 + side) % 3, (axis + 2 + side) % 3  # arm x e_j has arm_i along k and -arm_k along i
         i = (axis + 3 + side) % 3
         if side < 2:
             rows[side, j] = 1.0
         for m in range(3):
-            rows[side, 3 + m] = arm[k] * R[i, m] - arm[i] * R[k, m] if side < 2 else radius * R[axis, m]
+            rows[side, 3 + m] = arm[i] * R[k, m] - arm[k] * R[i, m] if side < 2 else radius * R[axis, m]
         slip = 0.0
         for m in range(6):
             slip += rows[side, m] * v[m]

@@ -52,7 +52,7 @@ def read_vertices(path: str) -> Array:
     """Read the vertices of a grain from a CSV file with columns x, y, z: those of its convex hull, in any unit."""
     sheet = read_csv(path)
     points = np.column_stack([sheet.numbers(name) for name in "xyz"])
-    spread = points - points.mean(axis=0)
+    spread: Array = points - points.mean(axis=0)
     if len(points) < 4 or np.linalg.svd(spread, compute_uv=False)[2] < 1e-6 * np.abs(spread).max():
         raise StudyError(
             f"{sheet.path.name}: the vertices of a grain are at least 4 points that do not lie in a plane, found "

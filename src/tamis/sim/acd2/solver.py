@@ -36,7 +36,7 @@ Velocities are scaled by the factor of ``A = L L'``, ``w = L' X``, so that ``w =
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -65,6 +65,8 @@ from tamis.sim.contact.tuning import (
     SOME,
 )
 
+CALM = 500  # sweeps after which as many follow without momentum and surroundings, in turn: friction can go in circles
+
 
 class Local(NamedTuple):
     """What each contact keeps about itself."""
@@ -81,7 +83,7 @@ class Local(NamedTuple):
 def local_arrays(bodies: int, n: int) -> Local:
     """Allocate for so many bodies and contacts."""
     return Local(
-        np.zeros((n, 3, 3)), np.zeros((n, 9)), np.zeros(n), np.zeros(n), *np.zeros((2, n), np.int64),
+        np.zeros((n, 3, 3)), np.zeros((n, 9)), np.zeros(n), np.zeros(n), np.zeros(n, np.int64), np.zeros(n, np.int64),
         np.zeros(bodies, np.int64),
     )  # fmt: skip
 
@@ -215,14 +217,15 @@ def bout(
     k_t: float,
     goal: float,
     limit: int,
+    share: float,
     local: Local,
     last: Last,
 ) -> int:
-    """Sweep until changes are well below the goal, with momentum from the bout before; return how often."""
+    """Sweep until changes are well below the goal, with momentum up to a share of them; return how often."""
     momentum, before, count = last.pace[0], last.pace[1], 0
     while count < limit:
         following = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * momentum * momentum))
-        beta = min(max(momentum - 1.0, 0.0) / following, MOMENTUM)
+        beta = min(max(momentum - 1.0, 0.0) / following, share)
         momentum = following
         extrapolate(w, last.w, beta)
         extrapolate(r, last.r, beta)
@@ -252,26 +255,29 @@ def relax(
 ) -> tuple[int, float]:
     """Sweep from the impulses ``r`` until the residual is below ``goal``; return the sweeps and the residual.
 
-    Once few contacts are left above it, sweeps keep to their surroundings in turn with sweeps over all.
+    Once few contacts are left above it, sweeps keep to their surroundings in turn with sweeps over all. With friction
+    neither need to end; so every other `CALM` sweeps are plain ones.
     """
     n, count = contacts.row_a.size, 0
+    waits: Any = local  # it has what the library's sweeps wait by
     prepare(contacts, k_n, k_t, local)
     impose(contacts, r, free, w)
     restart_momentum(w, r, last)
     error = residual(contacts, w, r, k_n, k_t, local)
     while not error <= goal and count < limit and not math.isnan(error):
         left, most = 0, ROUND
+        share = MOMENTUM if count // CALM % 2 == 0 else 0.0
         for i in range(n):
             if local.errors[i] > goal:
                 left += 1
-        if left <= max(FEW * n, SOME) and count > 0:
-            visit_near(contacts, local.errors, goal, local.ring, local)
+        if left <= max(FEW * n, SOME) and count > 0 and share > 0.0:
+            visit_near(contacts, local.errors, goal, local.ring, waits)
             restart_momentum(w, r, last)
-            count += bout(contacts, w, r, k_n, k_t, goal, min(NEARBY, limit - count), local, last)
+            count += bout(contacts, w, r, k_n, k_t, goal, min(NEARBY, limit - count), share, local, last)
             restart_momentum(w, r, last)
             most = SHORT
-        visit_all(local, n)
-        count += bout(contacts, w, r, k_n, k_t, goal, min(most, limit - count), local, last)
+        visit_all(waits, n)
+        count += bout(contacts, w, r, k_n, k_t, goal, min(most, limit - count), share, local, last)
         impose(contacts, r, free, w)  # round-off of many sweeps does not add up
         error = residual(contacts, w, r, k_n, k_t, local)
     return count, error
