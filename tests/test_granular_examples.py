@@ -173,7 +173,7 @@ def test_heights_that_are_not_reached_are_censored_in_the_tables_too():
 
 
 def test_stored_runs_of_the_nut_say_what_the_theory_page_says():
-    """Recomputed from the tables that `checks.py` wrote; bounds are the issue's where they are met."""
+    """Recomputed from the tables that `checks.py` wrote; bounds are those wanted where they are met."""
     summary = script("11_brazil_nut/summary")
     study = summary.load("study.csv")
     low, high = (summary.chosen(study, z_init=z) for z in (0.02, 0.1))

@@ -44,7 +44,7 @@ def test_books_and_momentum_close() -> None:
 def test_a_small_gabion_comes_to_rest_in_its_box() -> None:
     found = drive.simulate_gabion(Gabion(**SMALL))
     assert found["side"][-1] == pytest.approx([0.2] * 3, rel=1e-12)
-    assert found["drift"] < 2e-4  # the 1 mm a second, over 0.2 s
+    assert found["drift"] < 2e-4  # 1 mm a second, over 0.2 s
     lost = np.diff(found["friction"])  # slip that turns round within a step gives a little back
     assert lost.sum() > 0.01 and -lost[lost < 0.0].sum() < 1e-3 * lost.sum()
     assert found["extent"].max() < 0.2 * 1.02  # corners poke out until the net holds them

@@ -30,7 +30,7 @@ def check(seed: int) -> int:
     step = random_step(seed)
     jump = solve_jump(step)
     assert jump.converged
-    assert np.abs(jump.mean - by_nnls(step)).max() < 1e-8  # the bound, of velocities of some m/s
+    assert np.abs(jump.mean - by_nnls(step)).max() < 1e-8  # of velocities of some m/s
     rows, _ = dense(step)
     after = rows[::3] @ jump.after.ravel()
     assert jump.multiplier.min(initial=0.0) >= 0.0 and after.min(initial=0.0) > -1e-9
