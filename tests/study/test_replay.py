@@ -27,7 +27,7 @@ def ball_seen(*, drop=1.0, e=0.5, fps):
     t = np.linspace(0.0, 1.0, 200)
     poses = np.zeros((200, 1, 7))
     poses[:, 0, 2], poses[:, 0, 3] = drop * (1 - t) + e * t, 1.0
-    return Replay((Shape("sphere", (0.1,), "ball"),), t, poses, {"speed [m/s]": poses[:, :, 2]}, "not to scale")
+    return Replay((Shape("sphere", (0.1,), "ball"),), t, poses, {"speed [m/s]": poses[:, :, 2]}, 3.0)
 """
 STUDY = """
 tamis = 1
@@ -73,7 +73,7 @@ def test_the_report_shows_a_run_at_the_medians_of_the_prior(folder: Path) -> Non
         "Drops", "drops"
     )
     picture = (folder / "results" / "study" / "figures" / "replay.svg").read_text()
-    assert "not to scale" in picture
+    assert "displacements drawn 3 times as large" in picture
     first = (folder / "results" / "study" / "replay.npz").read_bytes()
     (folder / "results" / "study" / "replay.npz").unlink()
     seen(folder)

@@ -216,9 +216,7 @@ def expected(case: Late) -> float:
     ],
 )
 def test_delay_is_negative_damping(case: Late) -> None:
-    assert onset(case) == pytest.approx(
-        expected(case), rel=0.005
-    )  # 5 % is wanted; dt and a held sine's gain
+    assert onset(case) == pytest.approx(expected(case), rel=0.005)  # 5 % is wanted; dt and a held sine's gain
 
 
 @pytest.mark.parametrize("held", [0.4, 1.0, 2.0, 3.0, 7.0, 2.5, 3.3])

@@ -62,6 +62,13 @@ def _struck(run: Run, diameter: float, side: float, dt: float, every: int) -> Re
     first = run.settled // every + 1  # before that the ball waits
     x, q, box = signals.x[first:, :moving], signals.q[first:, :moving], signals.box[first:]
     times: Array = dt * (every * np.arange(first, first + len(x), dtype=np.float64) - run.settled)
+    if run.done % every:
+        x = np.concatenate([x, run.state.x[None, :moving]])
+        q = np.concatenate([q, run.state.q[None, :moving]])
+        box, times = (
+            np.concatenate([box, run.wall.box[None]]),
+            np.append(times, dt * (run.done - run.settled)),
+        )
     shapes = [Shape("sphere", (0.5 * diameter,), "ball"), *_grains(run.shapes)]
     shapes += [_net(side)] * box.shape[1]
     poses = np.zeros((len(x), len(shapes), 7), dtype=np.float32)

@@ -50,7 +50,7 @@ def warm() -> None:
 
 @simulator(
     name="tamis:fire.member",
-    version="1",
+    version="2",
     inputs=Member,
     outputs={
         **_COMMON,
@@ -81,7 +81,7 @@ def member(case: Member) -> dict[str, Array]:
 
 @simulator(
     name="tamis:fire.frame",
-    version="1",
+    version="2",
     inputs=Frame,
     outputs={
         **_COMMON,
@@ -100,7 +100,7 @@ def frame(case: Frame) -> dict[str, Array]:
 
 @simulator(
     name="tamis:fire.hybrid",
-    version="1",
+    version="2",
     inputs=Hybrid,
     outputs={
         "time": Port("time", unit="s", doc="instants recorded, from the start of the fire"),
@@ -148,7 +148,7 @@ def hybrid(case: Hybrid) -> dict[str, Array]:
 
 @simulator(
     name="tamis:fire.after_earthquake",
-    version="1",
+    version="2",
     inputs=Braced,
     outputs={
         **_COMMON,
