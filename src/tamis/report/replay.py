@@ -26,7 +26,7 @@ def replay_blocks(record: Replayed) -> list[Block]:
         return [Text(f"{where} The run has no replay: {record.failed}")]
     replay = Replay.from_bytes(record.seen.tobytes())
     figure = storyboard(replay, record.series, field=record.field or None)
-    return [Picture("replay", figure, f"Six instants of one run. {where[0].upper()}{where[1:]}")]
+    return [Picture("replay", figure, f"Instants of one run. {where[0].upper()}{where[1:]}")]
 
 
 SCREEN: Screen[Results] = Screen("replay", "One run", screen)

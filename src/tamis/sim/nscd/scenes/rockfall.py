@@ -17,6 +17,7 @@ import numpy as np
 
 from tamis.errors import SimulationError
 from tamis.interfaces import port
+from tamis.replays import Replay
 from tamis.sim.common.shapes import Box, Convex
 from tamis.sim.nscd import drive
 from tamis.sim.nscd.drive import Rest
@@ -289,6 +290,13 @@ class ArticulatedWall(Played):
             f"the distant axis, {self.distant:g} m from an impact at {self.impact:g} m, is not on the wall, whose "
             f"outermost hinge lines are at {ends[0]:.3g} and {ends[-1]:.3g} m; give another `distant`"
         )
+
+    def replay(self, fps: float) -> Replay:
+        """Let the scene go once more and return it to look at; the parts of a block are one."""
+        seen = super().replay(fps)
+        blocks = {name: "blocks" for name in ("core", "round", *ENDS)}
+        shapes = (replace(shape, group=blocks.get(shape.group, shape.group)) for shape in seen.shapes)
+        return replace(seen, shapes=tuple(shapes))
 
     @property
     def allowed(self) -> float:
