@@ -35,9 +35,10 @@ def make(mu: float, h: float = 2e-3, last: int = 60) -> dict[str, np.ndarray]:
     model, state, _ = layout.lay_out(pour(grains=50, mu=mu), h, last)
     room, kept = layout.room(model, 4096, 4096), layout.record(model, last, 1, 0)
     state, size, done = layout.grown(state, 4096), smallest(model), 0
+    rest = np.zeros(len(state.x))
     while done < last:
         status, done, need = kernels.advance(
-            model, state, room, kept, h, 0.5, 1e-10, MARGIN * size, TOUCH * size, 0.0, last + 1, done, last
+            model, state, room, kept, h, 0.5, 1e-10, MARGIN * size, TOUCH * size, rest, last + 1, done, last
         )
         assert status in (kernels.DONE, kernels.MORE_METHODS)
         if status == kernels.MORE_METHODS:

@@ -294,7 +294,7 @@ class ArticulatedWall(Played):
     def replay(self, fps: float) -> Replay:
         """Let the scene go once more and return it to look at; the parts of a block are one."""
         seen = super().replay(fps)
-        blocks = {name: "blocks" for name in ("core", "round", *ENDS)}
+        blocks = dict.fromkeys(("core", "round", *ENDS), "blocks")
         shapes = (replace(shape, group=blocks.get(shape.group, shape.group)) for shape in seen.shapes)
         return replace(seen, shapes=tuple(shapes))
 
