@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -113,24 +114,26 @@ def test_two_dask_workers_share_the_nut_and_leave_the_same_bytes(steel, tmp_path
     pytest.importorskip("distributed", reason="clusters need Dask: pip install tamis[cluster]")
     from tests.test_cluster import Machines, connected
 
-    smaller = (("draws = 40", "draws = 12"), ("30.0", "5.0"), ("1000.0", "1e4"), ("n = 121", "n = 11"))
-    left = []
-    folder = shrunk("11_brazil_nut", steel, *smaller)
-    Study.load(folder / "m3.toml").run("prediction", executor=1)
-    left.append((folder / "results/m3/prediction.npz").read_bytes())
-    machines = Machines(tmp_path, "--no-nanny")
-    try:
+    smaller = (("draws = 40", "draws = 5"), ("30.0", "5.0"), ("1000.0", "1e4"), ("n = 121", "n = 11"))
+    left, work = [], []
+    for workers in (0, 1, 2):  # none: without Dask
         folder = shrunk("11_brazil_nut", steel, *smaller)
-        with connected(machines) as cluster:
-            idle = cluster._client.run(_busy)
-            Study.load(folder / "m3.toml").run("prediction", executor=cluster)
-            spent = [now - idle[worker] for worker, now in cluster._client.run(_busy).items()]
-    finally:
-        machines.close()
-    left.append((folder / "results/m3/prediction.npz").read_bytes())
-    assert left[0] == left[1]
-    print(f"seconds of work on each of {len(spent)} workers: {spent}")
-    assert len(spent) == 2 and sum(spent) / max(spent) > 1.7  # 52 runs; two at the end may wait for one
+        machines = Machines(tmp_path, "--no-nanny", workers=workers) if workers else None
+        try:
+            with connected(machines, workers) if machines else nullcontext(1) as executor:
+                idle = executor._client.run(_busy) if machines else {}
+                Study.load(folder / "m3.toml").run("prediction", executor=executor)
+                if machines:
+                    work.append([now - idle[one] for one, now in executor._client.run(_busy).items()])
+        finally:
+            if machines:
+                machines.close()
+        left.append((folder / "results/m3/prediction.npz").read_bytes())
+    assert left[0] == left[1] == left[2]
+    alone, shared = work
+    print(f"CPU seconds of 24 runs: {alone} on one worker, {shared} on two")
+    # one run in twelve may be waited for at the end, and each worker starts Python for its runs once
+    assert len(shared) == 2 and sum(alone) / max(shared) > 1.6
 
 
 def _busy() -> float:
@@ -222,8 +225,8 @@ def test_stored_pauses_and_flows_of_the_silo_say_what_the_theory_page_says():
     found = {limit: rest for limit, *rest in checks.rest_table()}
     blocked, called, wrong, _ = found[0.002]
     assert (blocked, called, wrong) == (200, 174, 0)
-    flow = {grains: (mean[-1], error[-1]) for (_, grains), (mean, error, _) in checks.filling_table().items()}
-    assert {grains: round(mean) for grains, (mean, _) in flow.items()} == {400: 936, 800: 919, 1200: 999}
+    flow = {case: mean[-1] for case, (mean, _, _) in checks.filling_table().items()}
+    assert [round(flow[0.1038, 1e4, grains]) for grains in (400, 800, 1200)] == [936, 919, 999]
 
 
 def test_stored_avalanches_say_what_the_theory_page_says():

@@ -3,7 +3,8 @@
 ``python checks.py [-j N] [NAME ...]`` takes draws of `study.toml` (run it first, or ``tamis run study.toml --to
 sources``), runs them as each of CHECKS says, and keeps one row a run in data/checks.csv; the runs themselves lie in the
 store of the studies, so that the same command goes on where it was. ``--study NAME`` writes the runs of a study to
-data/NAME.csv instead. Both kinds of files hold the same columns; `summary.py` reads them.
+data/NAME.csv instead, those at the best parameters of each law to data/best.csv. All these files hold the same columns;
+`summary.py` reads them and `figures.py` draws them.
 """
 
 import argparse
@@ -30,6 +31,7 @@ CHECKS = {
     "E/10000": ({"softening": 10000.0}, 20, (0.02,), "own"),
     "E/100": ({"softening": 100.0}, 25, (0.02,), "own"),
     "E/10": ({"softening": 10.0}, 50, (0.02,), "own"),
+    "E": ({"softening": 1.0}, 40, (0.02,), "own"),
     "material": ({**SOFT, "duration": 10.0, "scaling": "material"}, 20, (0.02,), "own"),
     "literal": ({**SOFT, "duration": 10.0, "scaling": "literal"}, 20, (0.02,), "own"),
     "flight, E/1000, one packing": ({**SOFT, **FLIGHT}, 20, (0.02, 0.1), "one"),
@@ -83,27 +85,32 @@ def run(name: str, workers: int) -> list[list[str]]:
     return rows
 
 
-def of_study(name: str) -> list[list[str]]:
-    """Return the rows of a study that was run."""
+def of_study(name: str) -> tuple[list[list[str]], list[list[str]]]:
+    """Return the rows of a study that was run, and those of the best parameters of each law, means of their seeds."""
     results = tamis.load_results(HERE / "results" / name)
     panels = {(p.series, p.label): p for p in results.panels}
     laws = [s.name for s in results.sources for _ in s.x]
-    rows = []
+    rows, best = [], []
     for series in dict.fromkeys(p.series for p in results.panels):
         z_p, t_exit, reached = (
             panels[series, label] for label in ("height z_p", "exit time", "share that exits")
         )
         deepest = panels.get((series, "deepest overlap"))
         z_init = float(series.split()[1])
-        for i in range(len(z_p.model)):
+        at = [np.interp(P, z_p.x, z) for z in (*z_p.model, *z_p.best)]
+        t = np.full((len(at), len(HEIGHTS)), np.nan)
+        there = np.vstack([reached.model, reached.best]) > 0
+        t[:, np.searchsorted(HEIGHTS, t_exit.x - 1e-9)] = np.where(
+            there, np.vstack([t_exit.model, t_exit.best]), np.nan
+        )
+        n = len(z_p.model)
+        for i in range(n):
             replicate, k = divmod(i, len(laws))
-            t = np.full(len(HEIGHTS), np.nan)
-            where = np.searchsorted(HEIGHTS, t_exit.x - 1e-9)
-            t[where] = np.where(reached.model[i] > 0, t_exit.model[i], np.nan)
-            at = np.interp(P, z_p.x, z_p.model[i])
             overlap = float(deepest.model[i, 0]) if deepest is not None else np.nan
-            rows.append(row(name, z_init, laws[k], k, replicate, 30.0, overlap, at, t))
-    return rows
+            rows.append(row(name, z_init, laws[k], k, replicate, 30.0, overlap, at[i], t[i]))
+        for i, law in enumerate(z_p.best_of, n):
+            best.append(row(name, z_init, law, 0, 0, 30.0, np.nan, at[i], t[i]))
+    return rows, best
 
 
 def row(check, z_init, law, k, replicate, duration, deepest, at, t) -> list[str]:
@@ -135,7 +142,9 @@ def main() -> None:
     parser.add_argument("--study", help="write the runs of this study instead")
     options = parser.parse_args()
     if options.study:
-        write(DATA / f"{options.study}.csv", of_study(options.study), {options.study})
+        rows, best = of_study(options.study)
+        write(DATA / f"{options.study}.csv", rows, {options.study})
+        write(DATA / "best.csv", best, {options.study})
         return
     for name in options.names or CHECKS:
         print(name)

@@ -3,7 +3,8 @@
 ``python checks.py rest`` follows avalanches by the paper's rule, a second without a grain out, and writes down for
 every pause when all grains would have been called at rest, at several limits: data/rest.csv. ``python checks.py
 filling`` lets silos of several fillings flow through a wide outlet and counts the grains out in windows of time:
-data/filling.csv. ``--table`` prints what the files say, and runs nothing.
+data/filling.csv; ``--mu`` and ``--softening`` say with what friction and modulus. ``--table`` prints what the files
+say, and runs nothing.
 """
 
 import argparse
@@ -79,7 +80,7 @@ def rest(events, first_seed):
 
 
 def filling(cases, seeds):
-    """Write the grains out in each window of time, by modulus, filling and seed."""
+    """Write the grains out in each window of time, by friction, modulus, filling and seed."""
     DATA.mkdir(exist_ok=True)
     file = DATA / "filling.csv"
     new = not file.exists()
@@ -87,14 +88,15 @@ def filling(cases, seeds):
         sheet = csv.writer(lines, lineterminator="\n")
         if new:
             windows = [f"{a:g}-{b:g} s" for a, b in pairwise(EDGES)]
-            sheet.writerow(["softening", "grains", "seed", "deepest", *windows])
-        for softening, grains in cases:
+            sheet.writerow(["mu", "softening", "grains", "seed", "deepest", *windows])
+        for mu, softening, grains in cases:
             for seed in seeds:
-                out, _ = Silo(**WIDE, grains=grains, softening=softening, seed=seed).play()
+                out, _ = Silo(**WIDE, mu=mu, grains=grains, softening=softening, seed=seed).play()
                 counts = np.histogram(out["exits"], EDGES)[0]
-                sheet.writerow([f"{softening:g}", grains, seed, f"{float(out['deepest']):.4f}", *counts])
+                case = [f"{mu:g}", f"{softening:g}", grains, seed]
+                sheet.writerow([*case, f"{float(out['deepest']):.4f}", *counts])
                 lines.flush()
-                print(softening, grains, seed, counts, flush=True)
+                print(*case, counts, flush=True)
 
 
 def rows(name):
@@ -126,15 +128,15 @@ def rest_table():
 
 
 def filling_table():
-    """Return by modulus and filling: flow in each window and after the first, with standard errors over seeds."""
+    """Return by friction, modulus and filling: flow in each window and after the first, with errors over seeds."""
     _, body = rows("filling.csv")
     answer = {}
-    for softening, grains in dict.fromkeys((r[0], r[1]) for r in body):
-        counts = np.array([r[4:] for r in body if (r[0], r[1]) == (softening, grains)], dtype=float)
-        deepest = max(float(r[3]) for r in body if (r[0], r[1]) == (softening, grains))
+    for case in dict.fromkeys(tuple(r[:3]) for r in body):
+        counts = np.array([r[5:] for r in body if tuple(r[:3]) == case], dtype=float)
+        deepest = max(float(r[4]) for r in body if tuple(r[:3]) == case)
         flow = np.column_stack([counts / np.diff(EDGES), counts[:, 1:].sum(axis=1) / (EDGES[-1] - EDGES[1])])
         error = flow.std(axis=0, ddof=1) / math.sqrt(len(flow))
-        answer[float(softening), int(grains)] = (flow.mean(axis=0), error, deepest)
+        answer[float(case[0]), float(case[1]), int(case[2])] = (flow.mean(axis=0), error, deepest)
     return answer
 
 
@@ -144,7 +146,9 @@ def main():
     parser.add_argument("--events", type=int, default=200)
     parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--first", type=int, default=1000, help="seed")
+    parser.add_argument("--mu", type=float, default=Silo().mu)
     parser.add_argument("--softening", type=float, default=1e4)
+    parser.add_argument("--grains", type=int, nargs="+", default=(400, 800, 1200))
     parser.add_argument("--table", action="store_true")
     options = parser.parse_args()
     if options.what == "rest":
@@ -156,11 +160,11 @@ def main():
             )
         return
     if not options.table:
-        cases = [(options.softening, grains) for grains in (400, 800, 1200)]
+        cases = [(options.mu, options.softening, grains) for grains in options.grains]
         filling(cases, range(options.first, options.first + options.seeds))
-    for (softening, grains), (flow, error, deepest) in filling_table().items():
+    for (mu, softening, grains), (flow, error, deepest) in filling_table().items():
         cells = ", ".join(f"{f:.0f} +- {e:.0f}" for f, e in zip(flow, error, strict=True))
-        print(f"E/{softening:g}, {grains} grains: {cells}; deepest overlap {deepest:.3f}")
+        print(f"mu {mu:g}, E/{softening:g}, {grains} grains: {cells}; deepest overlap {deepest:.3f}")
 
 
 if __name__ == "__main__":

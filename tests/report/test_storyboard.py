@@ -511,6 +511,22 @@ def test_what_stands_still_before_a_lone_body_lets_it_through(monkeypatch) -> No
     assert (polygons(storyboard(clear, "wall"), 2).get_facecolors()[:, 3] == 1.0).all()
 
 
+def test_in_a_plane_nothing_stands_before_a_lone_disk() -> None:
+    """A large disk that rises among small ones: none of them is nearer to the viewer, so none is seen through."""
+    upright = quaternion((1, 0, 0), 0.5 * np.pi)
+    grid = [(0.021 * i, 0.0, 0.01 + 0.021 * j) for j in range(3) for i in range(-3, 4)]
+    grains = [place for place in grid if np.hypot(place[0], place[2] - 0.02) > 0.03]
+    poses = posed(np.array([(0.0, 0.0, 0.02), *grains]), upright)
+    later = poses.copy()
+    later[0, 2] += 0.01
+    disks = (Shape("disk", (0.02,), "nut"), *[Shape("disk", (0.01,), "grains")] * len(grains))
+    drawn = polygons(storyboard(Replay(disks, np.arange(2.0), np.stack([poses, later])), "plane"), 1)
+    assert set(drawn.get_facecolors()[:, 3].round(2).tolist()) == {
+        0.16,
+        1.0,
+    }  # the darker halves, and the rest
+
+
 def test_groups_can_be_seen_through() -> None:
     figure = storyboard(rock_at_a_wall(), "wall", through=("wall",))
     faces = polygons(figure, 0).get_facecolors()

@@ -28,6 +28,7 @@ SIDES = 32  # of a circle
 ORDERED = 4000  # shapes; above, the depth of centres has to do
 _CHUNK = 20_000  # pairs tested at a time
 _INK = 0.45  # outlines are that dark
+_WALL = 2.2  # points, of a line at most: a wall as thick as a grain hides where they touch
 _CLEAR = (0.0, 0.0, 0.0, 0.0)
 _SHADE = (0.0, 0.0, 0.0, 0.16)
 
@@ -255,7 +256,7 @@ def paint(part: Solid, points: Array, turn: Array, colour: Array, pen: Pen) -> I
         yield Polygon(points[:, :2], _CLEAR, ink, 2 * max(pen))
         return
     if part.kind == "line":
-        yield Polygon(points[:, :2], _CLEAR, _rgba(colour), 2.5 * max(pen))
+        yield Polygon(points[:, :2], _CLEAR, _rgba(colour), min(2.5 * max(pen), _WALL))
         return
     if not part.faces:
         yield from _round(part, points, turn, colour, max(pen))

@@ -72,6 +72,7 @@ _GLASS, _VEIL = (
     0.12,
     0.3,
 )  # of its colour keeps a group that is seen through, and what stands still before a lone body
+_LEVEL = 1e-6  # m, of poses kept in single precision: no nearer than that is as near
 _PLENTY = 4000  # polygons of a frame, above which it is kept as points: 20 000 are 4.5 MB
 _LYING = 0.7  # cosine of the steepest slope that shadows fall on
 
@@ -166,7 +167,7 @@ def storyboard(
             corners = seen.points[i, : len(solids[i].points)]
             painted = paint(solids[i], corners, seen.turn[i], colour, _pen(solids[i].reach * scale, strong))
             clear = _GLASS if groups[i] in through else 1.0
-            if not strong and any(_meet(seen, i, j) for j in behind):
+            if not strong and any(_before(seen, i, j) for j in behind):
                 clear = min(clear, _VEIL)
             polygons += painted if clear == 1.0 else [_clearer(polygon, clear) for polygon in painted]
             behind += [i] if i in alone else []
@@ -198,9 +199,10 @@ def _clearer(polygon: Polygon, share: float) -> Polygon:
     )
 
 
-def _meet(seen: Seen, i: int, j: int) -> bool:
-    """Say whether the boxes of two pictures overlap."""
-    return bool((seen.low[i, :2] < seen.high[j, :2]).all() and (seen.low[j, :2] < seen.high[i, :2]).all())
+def _before(seen: Seen, i: int, j: int) -> bool:
+    """Say whether the boxes of two pictures overlap and the first is nearer; in a plane of disks none is."""
+    meet = (seen.low[i, :2] < seen.high[j, :2]).all() and (seen.low[j, :2] < seen.high[i, :2]).all()
+    return bool(meet and seen.high[i, 2] > seen.high[j, 2] + _LEVEL)
 
 
 def _named(replay: Replay, field: str) -> str:
@@ -385,6 +387,8 @@ def _foot(figure: Figure, scale: float, camera: Array) -> None:
     ax.text(0.02 + 0.5 * bar, 0.15, f"{length:g} m", ha="center", va="bottom", fontsize=7.5)
     x, y = bar + 0.4, 0.17
     for name, (dx, dy) in zip("xyz", 0.2 * camera[:2].T, strict=True):
+        if math.hypot(dx, dy) < 0.02:  # towards the viewer
+            continue
         arrow = {"arrowstyle": "-|>", "mutation_scale": 6, "lw": 0.7, "color": FAINT, "shrinkA": 0}
         ax.annotate("", (x + dx, y + dy), (x, y), arrowprops=arrow)
         ax.text(x + 1.3 * dx, y + 1.3 * dy, name, fontsize=7.0, color=FAINT, ha="center", va="center")
