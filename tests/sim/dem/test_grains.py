@@ -15,7 +15,7 @@ import pytest
 from scipy.optimize import curve_fit
 
 from tamis.errors import SimulationError, StudyError, TamisWarning
-from tamis.sim.dem.disks import cells, checkpoint
+from tamis.sim.dem.disks import cases, cells, checkpoint
 from tamis.sim.dem.disks.heap import Heap
 from tamis.sim.dem.disks.nut import BrazilNut, first_passages, fractions
 from tamis.sim.dem.disks.silo import LOOK, PLUG, Discharge, Silo, exceedance
@@ -65,6 +65,35 @@ def test_heights_that_are_not_reached_are_censored_not_failed():
     for p in (0.1, 0.5, 0.9):
         level = np.interp(p, shares["p"], shares["z_p"])
         assert np.mean(many > level) == pytest.approx(p, abs=2e-3)  # of a thousand instants
+
+
+@pytest.mark.parametrize(
+    ("grain", "said"), [(5, "1 of 72 grains have left the box"), (0, "the nut has left the box")]
+)
+def test_grains_that_leave_the_box_are_counted_and_said(grain, said, monkeypatch):
+    def throw(disks, *_):
+        disks.put(grain, (100.0, 0.0), (0.0, 0.0, 0.0))
+        disks.renew()
+
+    monkeypatch.setattr(cases, "settle", throw)
+    case = BrazilNut(duration=0.01, softening=1e4)
+    if grain == 0:
+        with pytest.raises(SimulationError, match=said):
+            case.play()
+        return
+    with pytest.warns(TamisWarning, match=said):
+        answer, _ = case.play()
+    assert answer["escaped"] == 1
+
+
+def test_inputs_that_are_no_numbers_are_refused():
+    for run, inputs in (
+        (brazil_nut, {"z_init": math.nan}),
+        (silo, {"gamma": math.nan}),
+        (heap, {"mu": math.inf}),
+    ):
+        with pytest.raises(SimulationError, match="is outside"):
+            run.run(inputs, Path())
 
 
 # --- the silo -------------------------------------------------------------------------------------------------------
