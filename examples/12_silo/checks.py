@@ -140,6 +140,26 @@ def filling_table():
     return answer
 
 
+def filling_trend():
+    """Return by window what a thousand grains more add to the flow, over its mean, and the error of that.
+
+    One slope for all frictions and moduli, each about its own mean; the error is that of the scatter of fillings, since
+    seeds displace grains of the same lattice by little.
+    """
+    sets = {}
+    for (mu, softening, grains), (flow, _, _) in filling_table().items():
+        sets.setdefault((mu, softening), []).append((grains / 1e3, *flow[:-1]))
+    x, y = [], []
+    for rows_of in sets.values():
+        columns = np.array(rows_of)
+        x.append(columns[:, 0] - columns[:, 0].mean())
+        y.append(columns[:, 1:] / columns[:, 1:].mean(axis=0) - 1.0)
+    x, y = np.concatenate(x), np.vstack(y)
+    slope = x @ y / (x @ x)
+    scatter = np.sqrt(((y - np.outer(x, slope)) ** 2).sum(axis=0) / (len(x) - len(sets) - 1))
+    return slope, scatter / math.sqrt(x @ x)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("what", choices=("rest", "filling"))
@@ -165,6 +185,8 @@ def main():
     for (mu, softening, grains), (flow, error, deepest) in filling_table().items():
         cells = ", ".join(f"{f:.0f} +- {e:.0f}" for f, e in zip(flow, error, strict=True))
         print(f"mu {mu:g}, E/{softening:g}, {grains} grains: {cells}; deepest overlap {deepest:.3f}")
+    for (a, b), slope, error in zip(pairwise(EDGES), *filling_trend(), strict=True):
+        print(f"{a:g} to {b:g} s: {100 * slope:+.1f} +- {100 * error:.1f} % for a thousand grains")
 
 
 if __name__ == "__main__":
