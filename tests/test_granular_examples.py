@@ -6,7 +6,6 @@ import importlib.util
 import shutil
 import subprocess
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -117,25 +116,24 @@ def test_two_dask_workers_share_the_nut_and_leave_the_same_bytes(steel, tmp_path
     from tests.test_cluster import Machines, connected
 
     smaller = (("draws = 40", "draws = 5"), ("30.0", "5.0"), ("1000.0", "1e4"), ("n = 121", "n = 11"))
-    left, work = [], []
-    for workers in (0, 1, 2):  # none: without Dask
+    left = []
+    folder = shrunk("11_brazil_nut", steel, *smaller)
+    Study.load(folder / "m3.toml").run("prediction", executor=1)
+    left.append((folder / "results/m3/prediction.npz").read_bytes())
+    machines = Machines(tmp_path, "--no-nanny")
+    try:
         folder = shrunk("11_brazil_nut", steel, *smaller)
-        machines = Machines(tmp_path, "--no-nanny", workers=workers) if workers else None
-        try:
-            with connected(machines, workers) if machines else nullcontext(1) as executor:
-                idle = executor._client.run(_busy) if machines else {}
-                Study.load(folder / "m3.toml").run("prediction", executor=executor)
-                if machines:
-                    work.append([now - idle[one] for one, now in executor._client.run(_busy).items()])
-        finally:
-            if machines:
-                machines.close()
-        left.append((folder / "results/m3/prediction.npz").read_bytes())
-    assert left[0] == left[1] == left[2]
-    alone, shared = work
-    print(f"CPU seconds of 24 runs: {alone} on one worker, {shared} on two")
-    # one run in twelve may be waited for at the end, and each worker starts Python for its runs once
-    assert len(shared) == 2 and sum(alone) / max(shared) > 1.6
+        with connected(machines) as cluster:
+            idle = cluster._client.run(_busy)
+            Study.load(folder / "m3.toml").run("prediction", executor=cluster)
+            spent = [now - idle[worker] for worker, now in cluster._client.run(_busy).items()]
+    finally:
+        machines.close()
+    left.append((folder / "results/m3/prediction.npz").read_bytes())
+    assert left[0] == left[1]
+    print(f"seconds of work on each of {len(spent)} workers: {spent}")
+    # 12 runs from each height: at the end of either, one worker may have nothing to do for the length of a run
+    assert len(spent) == 2 and sum(spent) / max(spent) > 1.7
 
 
 def _busy() -> float:
