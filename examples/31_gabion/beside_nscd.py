@@ -66,7 +66,7 @@ class Nscd:
         for i in grains:
             at, q = start.x[1 + i].tolist(), start.q[1 + i].tolist()
             shape = [Part(self.built.shapes[i])]
-            bodies.append(Body(f"grain {i}", shape, density=case.density, position=at, orientation=q))
+            bodies.append(Body(f"grain {i:06d}", shape, density=case.density, position=at, orientation=q))
         for k in range(len(grains) + 1, len(start.x)):
             plane = [Part(HalfSpace(), group="ground")]
             at, q = start.x[k].tolist(), start.q[k].tolist()
