@@ -194,7 +194,7 @@ def main() -> None:
             f"{100 * run['back'].max():.1f} cm | {run['ball_speed'][at]:.2f}, {run['ball_speed'][-1]:.2f} m/s | "
             f"{low:.0f} to {high:.0f} |"
         )
-    axes[0].legend(fontsize=8)
+    axes[2].legend(fontsize=8)
     figure.savefig(HERE / "beside_nscd.png", dpi=130)
 
 
