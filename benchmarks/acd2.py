@@ -1,8 +1,8 @@
 """Grains by the A-CD2 method: solvers of the jump beside each other, and what a step costs as grains become many.
 
-``python benchmarks/acd2.py`` prints Markdown: sweeps and CPU time of seven solvers on steps of a gabion that is packed
+``python benchmarks/acd2.py`` prints Markdown: sweeps and CPU time of nine solvers on steps of a gabion that is packed
 and comes to rest (the jumps of two seeds, each from the impulses of the step before), and the time of a step and of
-its parts for 216 to 21 600 grains, packed gabions side by side in one box.
+its parts for 216 to 21 600 grains, packed gabions side by side in one box, drawn in docs/images/acd2-growth.svg.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 import time
+from pathlib import Path
 from typing import Any
 
 os.environ.update(
@@ -17,6 +18,10 @@ os.environ.update(
 )
 
 import numpy as np
+from matplotlib.figure import Figure
+from scipy.linalg import cho_factor, cho_solve
+from scipy.sparse import csr_array, identity
+from scipy.sparse.linalg import splu
 
 from tamis.jit import kernel
 from tamis.sim.acd2 import drive, kernels, solver
@@ -28,10 +33,12 @@ from tamis.sim.common.broad import find_pairs
 from tamis.sim.common.collide import collide
 from tamis.sim.common.geometry import place
 from tamis.sim.contact import solve as library
+from tamis.sim.contact.assembled.solve import assemble, solve_scaled
 from tamis.sim.contact.gauss_seidel import extrapolate, restart_momentum, visit_all
 from tamis.sim.contact.problem import Contacts, impose
 
 LIMIT, TOLERANCE = 3000, 1e-4
+IMAGE = Path(__file__).parents[1] / "docs" / "images" / "acd2-growth.svg"
 PLAIN, OVER, MOMENTUM, CONJUGATE = range(4)
 BY_SWEEPS = {
     "Gauss-Seidel": (PLAIN, 0.0),
@@ -96,8 +103,76 @@ def by_sweeps(
     return count, error
 
 
-def solved(method: str, step: dict[str, Any]) -> tuple[int, bool, float]:
+def delassus(step: dict[str, Any], rows: int) -> tuple[Any, Any, Any]:
+    """Return W = B (2M+K)^-1 B' of ``rows`` a contact, dense, u without impulses, and what makes velocities of p."""
+    contacts, free, k = step["contacts"], step["free"], step["k"]
+    n, b = len(contacts.mu), len(free)
+    body = np.stack([contacts.row_a, contacts.row_b], axis=1)
+    columns = 6 * np.repeat(body, 6, axis=1) + np.tile(np.arange(6), 2)
+    pointer = 12 * np.arange(3 * n + 1)
+    B = csr_array((contacts.G.ravel(), np.repeat(columns, 3, axis=0).ravel(), pointer), shape=(3 * n, 6 * b))
+    K = np.tile([k[0], k[1], k[1]], n)
+    inverse = splu((identity(6 * b) + B.T @ (B * K[:, None])).tocsc())
+    u = (B @ inverse.solve(free.ravel())).reshape(n, 3) + contacts.bias
+    some = B if rows == 3 else B[::3]
+    return some @ inverse.solve(some.T.toarray()), u[:, :rows].ravel(), (B, inverse, K)
+
+
+def projected_newton(W: Any, q: Any, x: Any, goal: float) -> tuple[Any, int]:
+    """Minimise x'Wx/2 + q'x over x >= 0 (Bertsekas 1982, 10.1137/0320018), to changes of visits below a goal."""
+    size, count = np.diag(W), 0
+    x, g = np.maximum(x, 0.0), None
+    while count < 100:
+        g = W @ x + q
+        if np.abs(x - np.maximum(x - g / size, 0.0)).max() * size.max() <= goal:
+            break
+        count += 1
+        moves = ~((x <= 1e-12 * x.max(initial=0.0)) & (g > 0.0))
+        part = W[np.ix_(moves, moves)] + np.diag(1e-10 * size[moves])  # contacts may be redundant
+        way = np.where(moves, 0.0, -g / size)
+        way[moves] = -cho_solve(cho_factor(part), g[moves])
+        value, pace = 0.5 * x @ (g + q), 1.0
+        while pace > 1e-6:
+            new = np.maximum(x + pace * way, 0.0)
+            if 0.5 * new @ (W @ new) + q @ new <= value + 1e-4 * g @ (new - x):
+                break
+            pace *= 0.5
+        x = new
+    return x, count
+
+
+def by_matrix(method: str, step: dict[str, Any]) -> tuple[int, bool, float] | None:
+    """Solve one jump with its matrix; nothing where a method does not know friction."""
+    contacts, free, k = step["contacts"], step["free"], step["k"]
+    n, b, mu = len(contacts.mu), len(free), contacts.mu
+    goal = TOLERANCE * step["speed"]
+    rough = bool(mu.max() > 0.0)
+    if method == "projected Newton" and rough:
+        return None
+    start = time.process_time()
+    W, q, (B, inverse, K) = delassus(step, 3 if rough else 1)
+    p = np.zeros((n, 3))
+    if method == "projected Newton":
+        p[:, 0], count = projected_newton(W, q, step["start"][:, 0].copy(), goal)
+    else:
+        if not rough:  # the library's contacts have three rows: tangential ones that nothing couples
+            size = np.diag(W)[:, None] * [0.0, 1.0, 1.0]
+            W, q = np.kron(W, np.diag([1.0, 0.0, 0.0])) + np.diag(size.ravel()), np.kron(q, [1.0, 0.0, 0.0])
+        problem = assemble(csr_array(W), q, mu)
+        found = solve_scaled(problem, 0.1 * TOLERANCE)  # its own residual
+        p, count = found.x / problem.root[:, None], found.sweeps
+    X = inverse.solve(free.ravel() + B.T @ p.ravel())
+    r = p - (K * (B @ X)).reshape(n, 3)
+    spent = 1e3 * (time.process_time() - start)
+    local, last, w = solver.local_arrays(b, n), solver.last_arrays(b, n), free.copy()
+    _, error = solver.relax(contacts, free, w, np.ascontiguousarray(r), *k, goal, 0, local, last)
+    return count, error <= goal, spent
+
+
+def solved(method: str, step: dict[str, Any]) -> tuple[int, bool, float] | None:
     """Solve one jump; return the sweeps, whether it converged, and the CPU time in ms."""
+    if method in ("assembled", "projected Newton"):
+        return by_matrix(method, step)
     contacts, free, r = step["contacts"], step["free"], step["start"].copy()
     n, b, k = len(r), len(free), step["k"]
     w, local, last = free.copy(), solver.local_arrays(b, n), solver.last_arrays(b, n)
@@ -192,11 +267,14 @@ def compare() -> None:
     names = " | ".join(f"{name}: {len(jumps)} jumps" for name, jumps in stages.items())
     print(f"| solver | {names} |\n|---|{'---|' * len(stages)}")
     first = next(iter(stages.values()))[0]
-    for method in (*BY_SWEEPS, "solver.py", "sim.contact, no viscosity"):
+    for method in (*BY_SWEEPS, "solver.py", "sim.contact, no viscosity", "assembled", "projected Newton"):
         solved(method, first)  # compiled
         row = []
         for jumps in stages.values():
-            results = [solved(method, jump) for jump in jumps]
+            results = [found for jump in jumps if (found := solved(method, jump))]
+            if not results:
+                row.append("")
+                continue
             sweeps, done, spent = (np.array(each) for each in zip(*results, strict=True))
             failed = int((~done).sum())
             row.append(
@@ -238,7 +316,8 @@ def timed(function: Any, *arguments: Any) -> tuple[Any, float]:
 
 
 def grow() -> None:
-    """Print what a step costs, as grains become many."""
+    """Print what a step costs, as grains become many, and draw it."""
+    costs: list[tuple[float, ...]] = []
     case = Gabion(seed=1)
     shapes, x, q = packed(case)
     print(
@@ -268,11 +347,22 @@ def grow() -> None:
         _, third = timed(net, grains, scene.state, scene.room, case.mu, case.gravity, case.k_net, case.dt)
         contacts, sweeps = record.counts.mean(axis=0)
         rest = spent - first - second - third
+        costs.append((scene.b, spent, first, second, third, rest))
         print(
             f"| {scene.b} | {contacts:.0f} | {spent:.1f} | {sweeps:.0f} | {first:.2f} | {second:.2f} | {third:.2f} | "
             f"{rest:.1f} | {1e3 * spent / contacts:.1f} |",
             flush=True,
         )
+    grains, *parts = np.array(costs).T
+    figure = Figure(figsize=(5.5, 4.0), layout="constrained")
+    ax = figure.subplots()
+    names = ("a step", "broad phase", "narrow phase", "net", "jump")
+    for name, part in zip(names, parts, strict=True):
+        ax.loglog(grains, part, "o-", lw=2.0 if name == "a step" else 1.0, ms=4, label=name)
+    ax.loglog(grains, parts[0][0] * grains / grains[0], ":", color="0.5", label="in proportion to the grains")
+    ax.set(xlabel="grains", ylabel="CPU time of a step [ms]")
+    ax.legend(fontsize=8)
+    figure.savefig(IMAGE)
 
 
 if __name__ == "__main__":

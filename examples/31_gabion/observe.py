@@ -1,4 +1,4 @@
-"""What is read of the signals of a run: numbers of each impact that do not hang on one grain."""
+"""What is read of the signals of a run: numbers of each impact, and what accelerations have in common."""
 
 import numpy as np
 
@@ -36,3 +36,18 @@ def durations(outputs):
     """Return for how long the force is above a tenth of its peak."""
     force = behind(outputs)
     return (outputs["t"][1] - outputs["t"][0]) * np.sum(force > 0.1 * force.max(axis=1)[:, None], axis=1)
+
+
+def statistics(t, signal, impacts=IMPACTS):
+    """Return (impacts, 3): largest value, mean frequency of the spectrum [Hz], and 5 to 95 % of the square [s].
+
+    Accelerations of one grain cannot match point by point: its neighbours in another packing are others.
+    """
+    step = t[1] - t[0]
+    found = []
+    for part in filtered(t, signal).reshape(impacts, -1):
+        power = np.abs(np.fft.rfft(part)) ** 2
+        frequency = (np.fft.rfftfreq(part.size, step) * power).sum() / power.sum()
+        share = np.cumsum(part**2) / (part**2).sum()
+        found.append([np.abs(part).max(), frequency, step * np.ptp(np.searchsorted(share, (0.05, 0.95)))])
+    return np.array(found)

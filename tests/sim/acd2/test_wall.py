@@ -96,6 +96,13 @@ def test_the_back_is_a_layer_of_grains(run: wall.Run) -> None:
     assert (run.wall.sensor >= 0).sum() == round(27 ** (2 / 3)) == 9
 
 
+def test_a_ball_wider_than_the_wall_comes_from_beyond_its_sides() -> None:
+    run = wall.strike(GabionWall(**ONE | {"ball_diameter": 0.4, "settling": 1e-3, "duration": 4e-3}))
+    # a tenth of a grain, and not the 65 mm by which it is wider than the wall
+    assert run.signals.overlap.max() < 7e-3
+    assert run.state.v[0, 1] < np.sqrt(2 * 300.0 / 20.0)
+
+
 def test_bad_walls_are_refused_by_name() -> None:
     with pytest.raises(StudyError, match=r"energy_1 is 0: there is no impact"):
         GabionWall(energy_1=0.0)

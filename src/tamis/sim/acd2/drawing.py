@@ -19,11 +19,16 @@ def _grains(shapes: list[Convex]) -> list[Shape]:
     return [Shape("convex", (), "grain", hull.vertices, hull.loops) for hull in hulls if hull is not None]
 
 
-def _net(side: float) -> Shape:
+def _frame(low: Array, high: Array, role: str) -> Shape:
     """Return the twelve edges of a box."""
-    ends = 0.5 * side * np.array(list(itertools.product((-1.0, 1.0), repeat=3)))
+    ends = np.array(list(itertools.product(*zip(low, high, strict=True))))
     edges = tuple((i, i + (1 << bit)) for bit in range(3) for i in range(8) if not i >> bit & 1)
-    return Shape("line", (), "net", ends, edges)
+    return Shape("line", (), role, ends, edges)
+
+
+def _net(side: float) -> Shape:
+    half = np.full(3, 0.5 * side)
+    return _frame(-half, half, "net")
 
 
 def show_gabion(case: Gabion, fps: float) -> Replay:
@@ -48,16 +53,21 @@ def show_gabion(case: Gabion, fps: float) -> Replay:
 def show_wall(case: GabionWall, fps: float) -> Replay:
     """Return the wall from the first impact to the end of the last: ball, grains, and the boxes of the nets."""
     every = max(1, round(1.0 / (fps * case.dt)))
-    return _struck(wall.strike(case, every), case.ball_diameter, case.side, case.dt, every)
+    run = wall.strike(case, every)
+    return _struck(run, case.ball_diameter, [_net(case.side)] * len(run.wall.box), case.dt, every)
 
 
 def show_layer(case: Layer, fps: float) -> Replay:
-    """Return the layer during its impact."""
+    """Return the layer during its impact, and its pit as far as it is filled."""
     every = max(1, round(1.0 / (fps * case.dt)))
-    return _struck(layer.strike(case, every), case.ball_diameter, case.width, case.dt, every)
+    run = layer.strike(case, every)
+    half, top = 0.5 * case.width, float(run.settled_at[:, 2].max())
+    pit = _frame(np.array([-half, -half, 0.0]), np.array([half, half, top]), "pit")
+    return _struck(run, case.ball_diameter, [pit], case.dt, every)
 
 
-def _struck(run: Run, diameter: float, side: float, dt: float, every: int) -> Replay:
+def _struck(run: Run, diameter: float, frames: list[Shape], dt: float, every: int) -> Replay:
+    """Return the impacts of a run; frames go with the boxes of the nets, or stay where they are if there are none."""
     signals, moving = run.signals, run.wall.moving
     first = run.settled // every + 1  # before that the ball waits
     x, q, box = signals.x[first:, :moving], signals.q[first:, :moving], signals.box[first:]
@@ -70,10 +80,12 @@ def _struck(run: Run, diameter: float, side: float, dt: float, every: int) -> Re
             np.append(times, dt * (run.done - run.settled)),
         )
     shapes = [Shape("sphere", (0.5 * diameter,), "ball"), *_grains(run.shapes)]
-    shapes += [_net(side)] * box.shape[1]
+    shapes += frames
     poses = np.zeros((len(x), len(shapes), 7), dtype=np.float32)
     poses[:, :moving, :3], poses[:, :moving, 3:] = x, q
-    poses[:, moving:, :3], poses[:, moving:, 3] = box, 1.0
+    poses[:, moving:, 3] = 1.0
+    if box.shape[1]:
+        poses[:, moving:, :3] = box
     way = np.full(poses.shape[:2], np.nan)
     way[:, 1:moving] = x[:, 1:, 1] - x[:1, 1:, 1]
     return Replay(tuple(shapes), times, poses, {"way along y [m]": way})

@@ -45,7 +45,7 @@ def build(scene: Layer) -> Built:
     for axis, sign in ((0, 1.0), (0, -1.0), (1, 1.0), (1, -1.0)):
         normal = tuple(sign * np.eye(3)[axis])
         planes.append(((-half * normal[0], -half * normal[1], 0.0), normal))
-    grains = bodies(shapes, scene.density, scene.ball_mass, scene.ball_diameter, len(planes))
+    grains = bodies(shapes, scene.density, scene.ball_mass, scene.ball_diameter, len(planes), inside=True)
     none = np.full(scene.grains, -1)
     wall = around(grains, 1 + scene.grains, none, none, [0], np.zeros((0, 3)), 1.0)
     state = start(x, q / np.linalg.norm(q, axis=1)[:, None], planes)

@@ -81,7 +81,7 @@ class Gabion(Case):
     patience: float = port(
         4.0, unit="s", bounds=(1e-3, 100.0), doc="time after which a box that has not closed is given up"
     )
-    settling: float = port(0.3, unit="s", bounds=(1e-3, 100.0), doc="time to come to rest once it has closed")
+    settling: float = port(0.6, unit="s", bounds=(1e-3, 100.0), doc="time to come to rest once it has closed")
     hold: float = port(
         1.0, unit="s", bounds=(1e-3, 100.0), doc="time over which drift is measured after that"
     )
@@ -194,11 +194,14 @@ class GabionWall(Case):
         return given[: given.index(0.0)] if 0.0 in given else given
 
     def packing(self, number: int = 0) -> Gabion:
-        """Return the scene that packs one of its gabions, with constants of its own: those of the wall do not count."""
+        """Return the scene that packs one of its gabions, with constants of its own: those of the wall do not count.
+
+        A grain that still falls comes to rest as the wall settles.
+        """
         seed = np.random.SeedSequence((self.seed, number)).generate_state(1, np.uint64) >> np.uint64(1)
         return Gabion(
             grains=self.grains, a=self.a, b=self.b, c=self.c, d=self.d, dispersion=self.dispersion,
-            volume=self.volume, density=self.density, side=self.side, hold=1e-3, seed=int(seed[0]),
+            volume=self.volume, density=self.density, side=self.side, settling=0.3, hold=1e-3, seed=int(seed[0]),
         )  # fmt: skip
 
 

@@ -50,16 +50,23 @@ class Built:
     state: State
 
 
-def bodies(shapes: list[Convex], density: float, mass: float, diameter: float, planes: int) -> Grains:
-    """Lay out the ball, the grains and the planes, in that order: contacts then come in the order of their pairs."""
+def bodies(
+    shapes: list[Convex], density: float, mass: float, diameter: float, planes: int, inside: bool
+) -> Grains:
+    """Lay out the ball, the grains and the planes, in that order: contacts then come in the order of their pairs.
+
+    The ball is ``inside`` the planes and meets them, or comes from beyond.
+    """
     about = grains_of(shapes, density)
     contactors = [Contactor(Sphere(0.5 * diameter), 0, 0)]
-    contactors += [Contactor(shape, 1 + i, 0) for i, shape in enumerate(shapes)]
-    contactors += [Contactor(HalfSpace(), 1 + len(shapes) + i, 0) for i in range(planes)]
+    contactors += [Contactor(shape, 1 + i, 1) for i, shape in enumerate(shapes)]
+    contactors += [Contactor(HalfSpace(), 1 + len(shapes) + i, 2) for i in range(planes)]
     spin = 0.1 * mass * diameter**2
     masses = np.concatenate([[[mass] * 3 + [spin] * 3], about.mass, np.ones((planes, 6))])
     responds = np.arange(len(masses)) < 1 + len(shapes)
-    return Grains(geometry_of(contactors), masses, np.ones((1, 1), dtype=np.bool_), responds)
+    meet = np.ones((3, 3), dtype=np.bool_)
+    meet[0, 2] = meet[2, 0] = inside
+    return Grains(geometry_of(contactors), masses, meet, responds)
 
 
 def start(x: Array, q: Array, planes: list[Any]) -> State:

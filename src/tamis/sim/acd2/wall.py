@@ -71,7 +71,7 @@ def build(scene: GabionWall) -> Built:
         ((-wide, 0.0, 0.0), (1.0, 0.0, 0.0)),
         ((wide, 0.0, 0.0), (-1.0, 0.0, 0.0)),
     ]
-    grains = bodies(shapes, scene.density, scene.ball_mass, scene.ball_diameter, len(planes))
+    grains = bodies(shapes, scene.density, scene.ball_mass, scene.ball_diameter, len(planes), inside=False)
     state = start(x, q, planes)
     sensor = sensors(scene, shapes, x, q, box, gabion, central)
     inside = np.flatnonzero(gabion == central)

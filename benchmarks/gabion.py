@@ -1,0 +1,103 @@
+"""Gabions of the default size: nine packings, what an impact costs, and what half the step changes.
+
+``python benchmarks/gabion.py`` prints Markdown; ``packings``, ``impact`` or ``step`` after it asks for one part. Some
+ten minutes of one core in all; the four impacts in a row are `examples/31_gabion/figures.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import Any
+
+os.environ.update(
+    dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
+)
+
+import warnings
+
+import numpy as np
+
+from tamis.sim.acd2 import wall
+from tamis.sim.acd2.scene import GabionWall
+from tamis.simulation import find
+
+ONE = {"energy_1": 10202.4, "energy_2": 0.0}
+LAWS: dict[str, dict[str, float]] = {
+    "elastic sand, no friction, as printed": {"rebound": 1.0},
+    "sand that gives back a tenth": {"rebound": 0.1},
+    "sand that gives back a tenth, friction 0.5": {"rebound": 0.1, "mu": 0.5},
+}
+
+
+def timed(inputs: dict[str, Any], name: str = "gabion_wall") -> tuple[dict[str, Any], float]:
+    """Run a simulator; return what it found and the CPU time in s."""
+    start = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # jumps at their limit are counted below
+        found = find(f"tamis:acd2.{name}")(**inputs)
+    return found, time.process_time() - start
+
+
+def packings() -> None:
+    """Pack nine gabions and hold them for a second."""
+    print(
+        "| seed | side | closed after | solid fraction | deepest overlap | drift in 1 s | contacts | ", end=""
+    )
+    print("jumps at the limit, in closing, after | largest residual | gap of the books | CPU |")
+    print(f"|{'---|' * 11}")
+    for seed in range(1, 10):
+        found, spent = timed({"seed": seed}, "gabion")
+        slow = found["residual"] > 1e-4
+        late = found["t"] > found["closed"]
+        print(
+            f"| {seed} | {found['side'][-1].max():.4f} m | {found['closed']:.2f} s | {found['solid_fraction']:.3f} | "
+            f"{1e3 * found['overlap']:.2f} mm | {1e3 * found['drift']:.2g} mm | {found['contacts'][-1]:.0f} | "
+            f"{(slow & ~late).sum()}, {(slow & late).sum()} of {slow.size} | {found['residual'].max():.2g} | "
+            f"{found['closure']:.0e} | {spent:.1f} s |",
+            flush=True,
+        )
+
+
+def impact() -> None:
+    """Strike the wall once at 100 %, by three laws; the packings are made before."""
+    wall.build(GabionWall(**ONE))
+    timed(ONE | {"duration": 1e-3, "settling": 1e-3})  # compiled
+    print(
+        "\n| law | CPU of settling and impact | central back | force behind it | ball after 10 ms, at the end | ",
+        end="",
+    )
+    print("contacts | jumps at the limit |")
+    print(f"|{'---|' * 7}")
+    for law, inputs in LAWS.items():
+        found, spent = timed(ONE | inputs)
+        at = np.searchsorted(found["t"], 0.01)
+        low, high = np.percentile(found["contacts"], [5, 95])
+        slow = int((found["residual"] > 1e-3).sum())
+        back, force = 100 * found["back_peak"][0], found["central_peak"][0] / 1e3
+        print(
+            f"| {law} | {spent:.0f} s | {back:.1f} cm | {force:.1f} kN | "
+            f"{found['ball_speed'][at]:.2f}, {found['ball_left'][0]:.2f} m/s | {low:.0f} to {high:.0f} | "
+            f"{slow} of {len(found['t'])} |",
+            flush=True,
+        )
+
+
+def step() -> None:
+    """Strike the wall once at 100 % with the default step, half and a quarter of it."""
+    print("\n| step | central back | largest of a grain | force behind the wall | ball at the end | CPU |")
+    print(f"|{'---|' * 6}")
+    for dt in (2.5e-4, 1.25e-4, 6.25e-5):
+        found, spent = timed(ONE | {"dt": dt})
+        print(
+            f"| {1e3 * dt:g} ms | {100 * found['back_peak'][0]:.2f} cm | {100 * found['displacement'][0]:.2f} cm | "
+            f"{found['force_peak'][0] / 1e3:.1f} kN | {found['ball_left'][0]:.2f} m/s | {spent:.0f} s |",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    PARTS = {"packings": packings, "impact": impact, "step": step}
+    for part in sys.argv[1:] or PARTS:
+        PARTS[part]()
