@@ -12,9 +12,10 @@ import pytest
 from tamis.errors import SimulationError, StudyError, TamisWarning
 from tamis.sim.common.shapes import Box, Capsule, Convex, Cylinder, HalfSpace, Ring, Sphere
 from tamis.sim.nscd import drive
-from tamis.sim.nscd.drive import Rest, run
+from tamis.sim.nscd.drive import Finer, Rest, run
 from tamis.sim.nscd.scene import Body, Law, Motion, Part, Scene, about
 from tamis.sim.nscd.scenes import basic, rockfall
+from tests.sim.nscd.scenes import thrown
 
 CUBE = Part(Box((0.2, 0.2, 0.2)))
 
@@ -169,6 +170,50 @@ def test_what_spins_in_its_place_is_not_at_rest():
 def test_rest_wants_positive_numbers():
     with pytest.raises(StudyError, match="a speed and a time that are positive"):
         Rest(speed=0.0)
+
+
+def test_steps_taken_in_parts_are_those_of_a_smaller_step():
+    """In halves all along they are the run of half the step to the bit, recorded at every other of its instants."""
+    scene = thrown(np.random.default_rng(3), ((0.4, 0.2), (0.3, 0.1)))
+    h = 2.0**-9
+    whole = run(scene, 0.25, h=h / 2, contacts=True)
+    parts = run(scene, 0.25, h=h, finer=Finer(1.0, 2), contacts=True)
+    assert parts.digest == whole.digest and (parts.times == whole.times[::2]).all()
+    assert (parts.x == whole.x[::2]).all() and (parts.ledger.impact == whole.ledger.impact[::2]).all()
+    assert (parts.solver.residual == whole.solver.residual.reshape(-1, 2).max(axis=1)).all()
+    assert (parts.contacts.impulse == whole.contacts.impulse).all()  # of all parts of a step
+    assert (parts.contacts.instant == (whole.contacts.instant + 1) // 2).all()
+
+
+def test_steps_are_taken_in_parts_until_they_are_not():
+    scene = thrown(np.random.default_rng(3), ((0.4, 0.2), (0.3, 0.1)))
+    h = 2.0**-9
+    coarse, fine = run(scene, 0.25, h=h), run(scene, 0.25, h=h, finer=Finer(0.125, 4), record=7 * h)
+    quarters = run(scene, 0.125, h=h / 4)
+    first = int(0.125 / h)
+    assert len(coarse.solver.residual) == len(fine.solver.residual) == 2 * first
+    assert (run(scene, 0.125, h=h, finer=Finer(0.125, 4)).x[-1] == quarters.x[-1]).all()
+    assert fine.times[-1] == 0.25 and (fine.x[-1] != coarse.x[-1]).any()
+    assert (run(scene, 0.25, h=h, finer=Finer(0.0, 4)).x == coarse.x).all()
+
+
+def test_what_is_driven_keeps_to_its_motion_in_parts_of_a_step():
+    """A velocity that is a line within steps is followed exactly: the plate is where the integral of it is."""
+    times = np.array([0.0, 0.1, 0.2])
+    plate = Body(
+        "plate",
+        [Part(Box((0.2, 0.2, 0.02)))],
+        motion=Motion(times, velocity=np.array([[0.0, 0, 0], [1.0, 0, 0], [0.0, 0, 0]])),
+    )
+    found = run(Scene([plate], []), 0.2, h=0.01, finer=Finer(0.15, 3))
+    assert found.path("plate")[10, 0] == pytest.approx(0.05, abs=1e-14)  # sums of 30 and 35 parts, to round-off
+    assert found.path("plate")[-1, 0] == pytest.approx(0.1, abs=1e-14)
+
+
+def test_finer_steps_want_a_time_and_whole_parts():
+    for until, parts in ((-1.0, 2), (math.nan, 2), (0.1, 0)):
+        with pytest.raises(StudyError, match="finer steps need a time"):
+            Finer(until, parts)
 
 
 def test_a_missing_law_is_told_even_if_they_have_passed_through_each_other():

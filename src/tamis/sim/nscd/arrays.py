@@ -81,7 +81,7 @@ class Books(NamedTuple):
 
     work: Floats  # (l, 3) of each law: impact, friction, gain
     driver: Floats  # (2,) of prescribed motions, of constant torques
-    quiet: Ints  # (1,) steps in a row in which nothing moved faster than the limit of rest
+    quiet: Ints  # (2,) steps in a row in which nothing moved faster than the limit of rest, parts done of the next one
     passed: Floats  # (2,) largest share of its stride that a point of a body has covered in a step, and which body
 
 

@@ -78,6 +78,7 @@ from tamis.sim.nscd.arrays import (
     Record,
     Scratch,
     State,
+    Steps,
     Stops,
     Track,
 )
@@ -118,8 +119,13 @@ def predict(
 
 
 @inner
-def free_velocities(bodies: Bodies, q: Floats, v: Floats, h: float, step: int, motion: Motion) -> None:
-    """Write the velocities before contacts: ``before``, with the spin alone, and ``free``, with all other forces."""
+def free_velocities(
+    bodies: Bodies, q: Floats, v: Floats, h: float, step: int, left: int, motion: Motion
+) -> None:
+    """Write the velocities before contacts: ``before``, with the spin alone, and ``free``, with all other forces.
+
+    Of the step ``left`` parts are left; a prescribed velocity is a line within it.
+    """
     axes = np.empty((3, 3))
     before, free = motion.before, motion.free
     for i in range(len(q)):
@@ -127,7 +133,8 @@ def free_velocities(bodies: Bodies, q: Floats, v: Floats, h: float, step: int, m
             row = bodies.motion[i]
             for j in range(6):
                 before[i, j] = v[i, j]
-                free[i, j] = bodies.driven[row, step + 1, j] if row >= 0 else v[i, j]
+                end = bodies.driven[row, step + 1, j] if row >= 0 else v[i, j]
+                free[i, j] = end if left == 1 else v[i, j] + (end - v[i, j]) / left
             continue
         s0, s1, s2 = spun(bodies.mass[i, 3:], h, v[i, 3], v[i, 4], v[i, 5])
         before[i, 3], before[i, 4], before[i, 5] = s0, s1, s2
@@ -429,6 +436,19 @@ def enlist(instant: int, found: Manifolds, active: Active, kept: Impulses, liste
         listed.used[0] += 1
 
 
+@inner
+def report(solver: Workspace, status: int, active: Active, step: int, steps: Steps) -> None:
+    """Write what the solver did in a step, or add it where a step is taken in parts: the worst of them counts."""
+    done, worst = solver.report, solver.report[WORST]
+    for k in range(STRATEGY):
+        steps.report[step, k] += done[k]
+    steps.report[step, STRATEGY] = done[STRATEGY]
+    steps.status[step] = max(status, steps.status[step])
+    if solver.reached[ERROR] >= steps.residual[step]:
+        steps.residual[step] = solver.reached[ERROR]
+        steps.worst[step, 0], steps.worst[step, 1] = active.bodies[worst, 0], active.bodies[worst, 1]
+
+
 @kernel
 def advance(
     model: Model,
@@ -442,53 +462,59 @@ def advance(
     touch: float,
     rest: Floats,
     quiet: int,
+    pieces: int,
+    finer: int,
     first: int,
     last: int,
 ) -> tuple[int, int, int]:
     """Take the steps ``first`` to ``last - 1``; return a status, the next step, and how much room it asks for.
 
-    It ends earlier if in ``quiet`` steps in a row no body has moved faster than its ``rest``.
+    The first ``finer`` of them are taken in ``pieces`` parts each. It ends earlier if in ``quiet`` steps in a row no
+    body has moved faster than its ``rest``.
     """
     geometry, bodies, laws, stops = model.geometry, model.bodies, model.laws, model.stops
     motion, found, active = room.motion, room.found, room.active
     track, steps, listed = record.track, record.steps, record.listed
     if first == 0:
         keep(bodies, state, 0, track)
+    calm = state.books.quiet
     for step in range(first, last):
-        predict(bodies, state.x, state.q, state.v, h, state.books.passed, motion)
-        n = room.detect(
-            motion.x, motion.q, geometry, laws.meet, bodies.responds, stops, margin, room.detection, found
-        )
-        if n < 0:
-            return MORE_PAIRS, step, -n
-        if n > len(found.gap):
-            return MORE_CONTACTS, step, n
-        if len(listed.gap) > 0 and listed.used[0] + n > len(listed.gap):
-            return MORE_RECORDS, step, listed.used[0] + n
-        free_velocities(bodies, state.q, state.v, h, step, motion)
-        count = activate(bodies, laws, stops.owner, stops.group, motion, found, n, h, touch, active)
-        recall(state.impulses, found, active, count, len(stops.owner))
-        if count > 0:
-            status = room.solve(problem_of(active, count), motion.w, active.r[:count], tol, room.solver)
-            if status >= NEEDS_DIRECT:
-                return MORE_METHODS, step, status
-            report, worst = room.solver.report, room.solver.report[WORST]
-            steps.status[step], steps.residual[step] = status, room.solver.reached[ERROR]
-            for k in range(STRATEGY + 1):
-                steps.report[step, k] = report[k]
-            steps.worst[step, 0], steps.worst[step, 1] = active.bodies[worst, 0], active.bodies[worst, 1]
-        steps.active[step] = count
-        book(bodies, motion, active, count, theta, room.islands, state.books)
-        remember(state.impulses, found, active, count)
-        if not move(bodies, state.x, state.q, state.v, h, theta, motion, room.islands, state.books):
-            return NOT_FINITE, step, 0
-        calm = state.books.quiet
+        parts = pieces if step < finer else 1
+        own = h / parts
+        kept = step + 1 == len(steps.status) or (step + 1) % track.every[0] == 0
+        instant = -(-(step + 1) // track.every[0])
+        while calm[1] < parts:
+            predict(bodies, state.x, state.q, state.v, own, state.books.passed, motion)
+            n = room.detect(
+                motion.x, motion.q, geometry, laws.meet, bodies.responds, stops, margin, room.detection, found
+            )
+            if n < 0:
+                return MORE_PAIRS, step, -n
+            if n > len(found.gap):
+                return MORE_CONTACTS, step, n
+            if len(listed.gap) > 0 and listed.used[0] + n > len(listed.gap):
+                return MORE_RECORDS, step, listed.used[0] + n
+            free_velocities(bodies, state.q, state.v, own, step, parts - calm[1], motion)
+            count = activate(bodies, laws, stops.owner, stops.group, motion, found, n, own, touch, active)
+            recall(state.impulses, found, active, count, len(stops.owner))
+            if count > 0:
+                status = room.solve(problem_of(active, count), motion.w, active.r[:count], tol, room.solver)
+                if status >= NEEDS_DIRECT:
+                    return MORE_METHODS, step, status
+                report(room.solver, status, active, step, steps)
+            steps.active[step] = count
+            book(bodies, motion, active, count, theta, room.islands, state.books)
+            remember(state.impulses, found, active, count)
+            if not move(bodies, state.x, state.q, state.v, own, theta, motion, room.islands, state.books):
+                return NOT_FINITE, step, 0
+            calm[1] += 1
+            if kept and len(listed.gap) > 0:
+                enlist(instant, found, active, state.impulses, listed)
+        calm[1] = 0
         calm[0] = calm[0] + 1 if at_rest(bodies, state.v, rest) else 0
-        ended = calm[0] >= quiet or step + 1 == len(steps.status)
-        if ended or (step + 1) % track.every[0] == 0:
-            instant = -(-(step + 1) // track.every[0])
+        if kept or calm[0] >= quiet:
             keep(bodies, state, instant, track)
-            if len(listed.gap) > 0:
+            if not kept and len(listed.gap) > 0:
                 enlist(instant, found, active, state.impulses, listed)
         if calm[0] >= quiet:
             return AT_REST, step + 1, 0

@@ -249,7 +249,7 @@ def start(x: Array, q: Array, v: Array, laws: int) -> State:
         q,
         v,
         Impulses(_ints(1), _ints(0), _ints(0), _ints(0), np.zeros((0, 3))),
-        Books(np.zeros((laws, 3)), np.zeros(2), _ints(1), np.zeros(2)),
+        Books(np.zeros((laws, 3)), np.zeros(2), _ints(2), np.zeros(2)),
     )
 
 

@@ -20,7 +20,7 @@ from tamis.interfaces import port
 from tamis.replays import Replay
 from tamis.sim.common.shapes import Box, Convex
 from tamis.sim.nscd import drive
-from tamis.sim.nscd.drive import Rest
+from tamis.sim.nscd.drive import Finer, Rest
 from tamis.sim.nscd.scene import Body, Law, Part, Scene, Triple
 from tamis.sim.nscd.scenes.case import (
     GROUND,
@@ -36,6 +36,7 @@ from tamis.types import Array
 BLOCK = (1.56, 0.76, 0.80)
 PITCH = 1.565
 BLOW = 0.01  # s, in which the rock gives two thirds of its momentum; a second blow follows 30 ms later
+BLOWS = 0.06  # s, which both last: bars are driven through the rings' play of some millimetres
 STILL = Rest(0.1, 0.1)  # of blocks: from there friction lets one slide 2 mm further
 ROLLS = (
     4.0  # m/s, of the fastest point of a rock that rolls at 1.6 m/s: so it may go on when the wall is at rest
@@ -199,6 +200,7 @@ class ArticulatedWall(Played):
         doc="along y from the impact to the axis of c and d; taken on the other side where the wall ends before",
     )
     h: float = step_input()
+    parts: int = port(4, bounds=(1, 100), doc="in which steps are taken while the rock strikes, for 0.06 s")
     residual: float = port(1e-4, bounds=(1e-12, 0.1), doc="allowed in the contact problem of a step")
     duration: float = duration_input(3.0)
 
@@ -227,7 +229,14 @@ class ArticulatedWall(Played):
         if self.strength == 0.0:
             return ()
         blow = min(self._flight + BLOW, self.duration)
-        history = drive.run(self._scene(()), blow, h=min(self.h, blow), tol=self.allowed, contacts=True)
+        history = drive.run(
+            self._scene(()),
+            blow,
+            h=min(self.h, blow),
+            tol=self.allowed,
+            contacts=True,
+            finer=Finer(blow, self.parts),
+        )
         rows, impulses = history.contacts.of("rock")
         taken: dict[str, Array] = {}
         for row, impulse in zip(rows, impulses, strict=True):
@@ -278,6 +287,11 @@ class ArticulatedWall(Played):
         return (
             replace(STILL, but=(("rock", max(STILL.speed, min(ROLLS, 0.5 * self.pace))),)) if below else STILL
         )
+
+    @property
+    def finer(self) -> Finer | None:
+        """How long steps are taken in parts: while the rock strikes."""
+        return Finer(self._flight + BLOWS, self.parts) if self.parts > 1 else None
 
     @property
     def aside(self) -> float:
