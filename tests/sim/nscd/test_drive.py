@@ -206,7 +206,9 @@ def test_what_is_driven_keeps_to_its_motion_in_parts_of_a_step():
         motion=Motion(times, velocity=np.array([[0.0, 0, 0], [1.0, 0, 0], [0.0, 0, 0]])),
     )
     found = run(Scene([plate], []), 0.2, h=0.01, finer=Finer(0.15, 3))
-    assert found.path("plate")[10, 0] == pytest.approx(0.05, abs=1e-14)  # sums of 30 and 35 parts, to round-off
+    assert found.path("plate")[10, 0] == pytest.approx(
+        0.05, abs=1e-14
+    )  # sums of 30 and 35 parts, to round-off
     assert found.path("plate")[-1, 0] == pytest.approx(0.1, abs=1e-14)
 
 

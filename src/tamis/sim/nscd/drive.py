@@ -49,7 +49,7 @@ class Rest:
 
 @dataclass(frozen=True)
 class Finer:
-    """How long steps are taken in ``parts``: ``until`` s from the start, while a blow lasts that the rest can do without."""
+    """Until when, in s from the start, steps are taken in so many parts: while a blow lasts."""
 
     until: float
     parts: int

@@ -38,6 +38,9 @@ there the energy cannot grow, whatever the step. Elsewhere Newton's restitution 
 itself (Kane & Levinson 1985; Stronge 1990, 10.1098/rspa.1990.0125); what is left at ``beta = 0`` is then a gain, and
 booked as such.
 
+*A blow* passes through links with millimetres of play in a few milliseconds. The steps while it lasts may be taken in
+parts, each of them a step of the scheme; what is recorded goes on by whole steps.
+
 How the data are arranged
 -------------------------
 Velocities are six numbers a body: linear in space, angular in the principal axes, so the mass matrix is a diagonal.
@@ -60,7 +63,7 @@ from tamis.sim.common.geometry import Geometry, Manifolds, place
 from tamis.sim.common.rotations import matrix, spun, turned
 from tamis.sim.common.vectors import tangents
 from tamis.sim.contact.problem import Contacts
-from tamis.sim.contact.solve import ERROR, NEEDS_DIRECT, STRATEGY, WORST
+from tamis.sim.contact.solve import ERROR, NEEDS_DIRECT, STRATEGY, WORST, Workspace
 from tamis.sim.nscd.arrays import (
     Active,
     Bodies,
@@ -437,7 +440,7 @@ def enlist(instant: int, found: Manifolds, active: Active, kept: Impulses, liste
 
 
 @inner
-def report(solver: Workspace, status: int, active: Active, step: int, steps: Steps) -> None:
+def tell(solver: Workspace, status: int, active: Active, step: int, steps: Steps) -> None:
     """Write what the solver did in a step, or add it where a step is taken in parts: the worst of them counts."""
     done, worst = solver.report, solver.report[WORST]
     for k in range(STRATEGY):
@@ -501,7 +504,7 @@ def advance(
                 status = room.solve(problem_of(active, count), motion.w, active.r[:count], tol, room.solver)
                 if status >= NEEDS_DIRECT:
                     return MORE_METHODS, step, status
-                report(room.solver, status, active, step, steps)
+                tell(room.solver, status, active, step, steps)
             steps.active[step] = count
             book(bodies, motion, active, count, theta, room.islands, state.books)
             remember(state.impulses, found, active, count)
