@@ -178,7 +178,7 @@ class Steps(NamedTuple):
 class Listed(NamedTuple):
     """The contacts of the instants recorded."""
 
-    used: Ints  # (1,) rows in use
+    used: Ints  # (2,) rows in use, and at the end of the last instant recorded
     instant: Ints  # (c,)
     bodies: Ints  # (c, 2)
     law: Ints  # (c,)

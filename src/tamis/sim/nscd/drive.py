@@ -95,7 +95,7 @@ def run(
         Ends the run before ``duration`` once everything has been still for a while.
     finer
         Takes the first steps in parts, which is cheaper than a smaller ``h`` throughout where a run begins with a blow.
-        An instant's contacts, their impulses and the figures of the solver are then those of all parts of its step.
+        Contacts of an instant are then listed once a part, and the residual is the largest of the parts.
     overlap
         What to do if bodies overlap at the start: ``refuse``, or ``separate`` them by the smallest displacement.
     progress

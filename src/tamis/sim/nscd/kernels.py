@@ -63,7 +63,7 @@ from tamis.sim.common.geometry import Geometry, Manifolds, place
 from tamis.sim.common.rotations import matrix, spun, turned
 from tamis.sim.common.vectors import tangents
 from tamis.sim.contact.problem import Contacts
-from tamis.sim.contact.solve import ERROR, NEEDS_DIRECT, STRATEGY, WORST, Workspace
+from tamis.sim.contact.solve import NEEDS_DIRECT
 from tamis.sim.nscd.arrays import (
     Active,
     Bodies,
@@ -75,16 +75,14 @@ from tamis.sim.nscd.arrays import (
     Ints,
     Islands,
     Laws,
-    Listed,
     Model,
     Motion,
     Record,
     Scratch,
     State,
-    Steps,
     Stops,
-    Track,
 )
+from tamis.sim.nscd.recording import enlist, keep, tell
 from tamis.sim.nscd.stops import taut
 
 DONE, MORE_PAIRS, MORE_CONTACTS, MORE_RECORDS, MORE_METHODS, NOT_FINITE, AT_REST = range(7)
@@ -402,56 +400,6 @@ def at_rest(bodies: Bodies, v: Floats, rest: Floats) -> bool:
     return True
 
 
-@inner
-def keep(bodies: Bodies, state: State, instant: int, track: Track) -> None:
-    """Write one instant into the record: places, velocities, energies and sums."""
-    kinetic, potential = 0.0, 0.0
-    for i in range(len(state.x)):
-        for j in range(3):
-            track.x[instant, i, j] = state.x[i, j]
-        for j in range(4):
-            track.q[instant, i, j] = state.q[i, j]
-        for j in range(6):
-            track.v[instant, i, j] = state.v[i, j]
-        if bodies.number[i] >= 0:
-            for j in range(6):
-                kinetic += 0.5 * bodies.mass[i, j] * state.v[i, j] ** 2
-            for j in range(3):
-                potential -= bodies.force[i, j] * state.x[i, j]
-    track.energy[instant, 0], track.energy[instant, 1] = kinetic, potential
-    for law in range(len(state.books.work)):
-        for j in range(3):
-            track.work[instant, law, j] = state.books.work[law, j]
-    track.driver[instant, 0], track.driver[instant, 1] = state.books.driver[0], state.books.driver[1]
-
-
-@inner
-def enlist(instant: int, found: Manifolds, active: Active, kept: Impulses, listed: Listed) -> None:
-    """Append the contacts of an instant to the list."""
-    for i in range(kept.held[0]):
-        k, at = active.row[i], listed.used[0]
-        listed.instant[at], listed.gap[at], listed.law[at] = instant, found.gap[k], active.law[i]
-        for j in range(2):
-            listed.bodies[at, j] = active.bodies[i, j]
-        for j in range(3):
-            listed.point[at, j] = found.point[k, j]
-            listed.impulse[at, j] = kept.value[i, j]
-        listed.used[0] += 1
-
-
-@inner
-def tell(solver: Workspace, status: int, active: Active, step: int, steps: Steps) -> None:
-    """Write what the solver did in a step, or add it where a step is taken in parts: the worst of them counts."""
-    done, worst = solver.report, solver.report[WORST]
-    for k in range(STRATEGY):
-        steps.report[step, k] += done[k]
-    steps.report[step, STRATEGY] = done[STRATEGY]
-    steps.status[step] = max(status, steps.status[step])
-    if solver.reached[ERROR] >= steps.residual[step]:
-        steps.residual[step] = solver.reached[ERROR]
-        steps.worst[step, 0], steps.worst[step, 1] = active.bodies[worst, 0], active.bodies[worst, 1]
-
-
 @kernel
 def advance(
     model: Model,
@@ -478,13 +426,12 @@ def advance(
     geometry, bodies, laws, stops = model.geometry, model.bodies, model.laws, model.stops
     motion, found, active = room.motion, room.found, room.active
     track, steps, listed = record.track, record.steps, record.listed
-    if first == 0:
+    calm, listing = state.books.quiet, len(listed.gap) > 0
+    if first == 0 and calm[1] == 0:
         keep(bodies, state, 0, track)
-    calm = state.books.quiet
     for step in range(first, last):
         parts = pieces if step < finer else 1
         own = h / parts
-        kept = step + 1 == len(steps.status) or (step + 1) % track.every[0] == 0
         instant = -(-(step + 1) // track.every[0])
         while calm[1] < parts:
             predict(bodies, state.x, state.q, state.v, own, state.books.passed, motion)
@@ -495,7 +442,7 @@ def advance(
                 return MORE_PAIRS, step, -n
             if n > len(found.gap):
                 return MORE_CONTACTS, step, n
-            if len(listed.gap) > 0 and listed.used[0] + n > len(listed.gap):
+            if listing and listed.used[0] + n > len(listed.gap):
                 return MORE_RECORDS, step, listed.used[0] + n
             free_velocities(bodies, state.q, state.v, own, step, parts - calm[1], motion)
             count = activate(bodies, laws, stops.owner, stops.group, motion, found, n, own, touch, active)
@@ -511,14 +458,15 @@ def advance(
             if not move(bodies, state.x, state.q, state.v, own, theta, motion, room.islands, state.books):
                 return NOT_FINITE, step, 0
             calm[1] += 1
-            if kept and len(listed.gap) > 0:
+            if listing:
                 enlist(instant, found, active, state.impulses, listed)
         calm[1] = 0
         calm[0] = calm[0] + 1 if at_rest(bodies, state.v, rest) else 0
-        if kept or calm[0] >= quiet:
+        ended = calm[0] >= quiet
+        if ended or step + 1 == len(steps.status) or (step + 1) % track.every[0] == 0:
             keep(bodies, state, instant, track)
-            if not kept and len(listed.gap) > 0:
-                enlist(instant, found, active, state.impulses, listed)
-        if calm[0] >= quiet:
+            listed.used[1] = listed.used[0]
+        listed.used[0] = listed.used[1]
+        if ended:
             return AT_REST, step + 1, 0
     return DONE, last, 0
