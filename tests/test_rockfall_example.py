@@ -87,6 +87,10 @@ def test_curves_that_do_not_serve_are_refused(scripts, tmp_path):
     (tmp_path / "names.csv").write_text("t,tip,base,c,d\n0,0,0,0,0\n1,1,1,1,1\n2,1,1,1,1\n")
     with pytest.raises(StudyError, match='has no column "top"'):
         read(tmp_path / "names.csv")
+    mm = np.loadtxt(curves(tmp_path / "m.csv"), delimiter=",", skiprows=1) * [1.0, *[1000.0] * 4]
+    np.savetxt(tmp_path / "mm.csv", mm, delimiter=",", header="t,top,base,c,d", comments="")
+    with pytest.raises(StudyError, match=r"column top: reaches 1\d\d\d, which no wall does in m"):
+        read(tmp_path / "mm.csv")
     (tmp_path / "units.csv").write_text(
         "t [ms],top [mm],base [m],c [m],d [m]\n0,0,0,0,0\n1,1,1,1,1\n2,1,1,1,1\n"
     )

@@ -20,6 +20,7 @@ POINTS = {"top": top, "base": base, "c": c, "d": d}
 UNITS = {"t": "s", **dict.fromkeys(POINTS, "m")}
 HALF = 0.02  # s, half the time over which a curve is averaged
 SETTLED = 0.2  # s at the end of a curve over which it must not move on
+FAR = 30.0  # m: no wall goes so far; the curve is in another unit
 MOVES, SURE = 0.02, 3.0  # of its largest value, or as many standard errors of what it scatters by
 
 
@@ -55,6 +56,12 @@ def read_curves(path):
         if sheet.units.get(name, unit) != unit:
             raise StudyError(f'{path} gives {name} in "{sheet.units[name]}"; convert it to {unit}')
     curves = {name: sheet.numbers(name) for name in UNITS}
+    for name in POINTS:
+        if np.abs(curves[name]).max() > FAR:
+            raise StudyError(
+                f"{path}, column {name}: reaches {np.abs(curves[name]).max():.4g}, which no wall does in m; convert it "
+                f"to m, and head the column {name} [m]"
+            )
     if len(curves["t"]) < 3 or not np.all(np.diff(curves["t"]) > 0.0):
         raise StudyError(f"{path}: t must rise, in three rows or more")
     return curves

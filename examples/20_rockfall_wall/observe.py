@@ -7,6 +7,7 @@ import numpy as np
 
 EARLY, LATE = 0.1, 0.25  # s after the impact has begun: on the impact axis, on the distant axis
 INSTANTS = ("init", "max", "rest")
+THROUGH = 100.0  # m, said of the way of a wall that did not stop its rock: beyond any limit
 
 
 def three(t, displacement, when):
@@ -32,3 +33,8 @@ def c(outputs):
 
 def d(outputs):
     return three(outputs["t"], outputs["d"], LATE)
+
+
+def way(outputs):
+    """Return how far the base of a wall that held has gone at most."""
+    return outputs["base"].max() if outputs["stopped"] > 0.5 else THROUGH

@@ -87,6 +87,8 @@ def main():
     except StudyError as error:
         sys.exit(str(error))
     posterior, rng = tamis.load_results(HERE / "results" / options.study).posterior, np.random.default_rng(1)
+    if posterior is None:
+        sys.exit(f"results/{options.study} has no posterior yet: tamis run {options.study}.toml")
     names, draws = posterior.space.names, posterior.flat
     stopped, within, start = [], [], time.monotonic()
     for k, impact in enumerate(asked):

@@ -169,6 +169,23 @@ def test_an_uncertain_capacity_and_a_limit_of_the_prediction(folder: Path) -> No
     assert wide.dispersion > 1.2 * narrow.dispersion
 
 
+def test_a_number_that_a_function_of_ones_own_makes_is_a_demand(folder: Path) -> None:
+    """Twice the drift against twice the limit is the same curve."""
+    sweep = 'sweep = { input = "scale", values = [0.3, 0.6, 0.9, 1.2, 1.5, 2.0, 3.0] }\n'
+    prior = 'k = { prior = "lognormal", median = 1.0, cov = 0.2 }\n'
+    edit(
+        folder,
+        (sweep, ""),
+        (prior, prior + 'scale = { prior = "uniform", low = 0.3, high = 3.0 }\n'),
+    )
+    plain = fragile()
+    (folder / "model.py").write_text(MODEL + "\ndef twice(outputs):\n    return 2.0 * outputs['drift']\n")
+    observed = '{ output = "drift", label = "drift" }'
+    own = '{ output = "drift", how = "model.py:twice", times = [1], label = "drift" }'
+    edit(folder, (observed, own), ("limit = 1.0", "limit = 2.0"))
+    assert fragile().median == pytest.approx(plain.median, rel=1e-12)
+
+
 def test_where_nothing_exceeds_there_is_a_statement_and_no_number(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

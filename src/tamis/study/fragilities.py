@@ -75,7 +75,7 @@ def asked_fragility(
     observed = one.experiments[0].observations
     labels = [o.label for o in observed]
     for o in observed:
-        if o.coord is not None:
+        if o.size > 1:
             raise fail(
                 "fragility.predict",
                 f'"{one.name}" observes the signal {o.label}; a fragility is of single numbers, such as its peak',

@@ -4,7 +4,7 @@ All that a person needs who writes scenes is imported from here; modules of tami
 """
 
 from tamis.sim.common.shapes import Bore, Box, Capsule, Convex, Cylinder, HalfSpace, Ring, Sphere
-from tamis.sim.nscd.drive import Rest, run
+from tamis.sim.nscd.drive import Finer, Rest, run
 from tamis.sim.nscd.history import Contacts, History, Ledger, Solver
 from tamis.sim.nscd.scene import AxialStop, Body, Law, Motion, Part, Scene, about
 
@@ -17,6 +17,7 @@ __all__ = [
     "Contacts",
     "Convex",
     "Cylinder",
+    "Finer",
     "HalfSpace",
     "History",
     "Law",

@@ -81,7 +81,7 @@ class Books(NamedTuple):
 
     work: Floats  # (l, 3) of each law: impact, friction, gain
     driver: Floats  # (2,) of prescribed motions, of constant torques
-    quiet: Ints  # (1,) steps in a row in which nothing moved faster than the limit of rest
+    quiet: Ints  # (2,) steps in a row in which nothing moved faster than the limit of rest, parts done of the next one
     passed: Floats  # (2,) largest share of its stride that a point of a body has covered in a step, and which body
 
 
@@ -178,7 +178,7 @@ class Steps(NamedTuple):
 class Listed(NamedTuple):
     """The contacts of the instants recorded."""
 
-    used: Ints  # (1,) rows in use
+    used: Ints  # (2,) rows in use, and at the end of the last instant recorded
     instant: Ints  # (c,)
     bodies: Ints  # (c, 2)
     law: Ints  # (c,)

@@ -47,6 +47,20 @@ class Rest:
             )
 
 
+@dataclass(frozen=True)
+class Finer:
+    """Until when, in s from the start, steps are taken in so many parts: while a blow lasts."""
+
+    until: float
+    parts: int
+
+    def __post_init__(self) -> None:
+        if not (0.0 <= self.until < math.inf and self.parts >= 1):
+            raise StudyError(
+                f"finer steps need a time of 0 s or more and 1 part or more; found {self.until} and {self.parts}"
+            )
+
+
 def run(
     scene: Scene,
     duration: float,
@@ -57,6 +71,7 @@ def run(
     record: float | None = None,
     contacts: bool = False,
     rest: Rest | None = None,
+    finer: Finer | None = None,
     overlap: str = "refuse",
     progress: Callable[[int, int], None] | None = None,
 ) -> History:
@@ -78,6 +93,9 @@ def run(
         Whether to record the contacts of those instants: points, gaps and impulses.
     rest
         Ends the run before ``duration`` once everything has been still for a while.
+    finer
+        Takes the first steps in parts, which is cheaper than a smaller ``h`` throughout where a run begins with a blow.
+        Contacts of an instant are then listed once a part, and the residual is the largest of the parts.
     overlap
         What to do if bodies overlap at the start: ``refuse``, or ``separate`` them by the smallest displacement.
     progress
@@ -114,6 +132,8 @@ def run(
             TOUCH * size,
             limit,
             calm,
+            finer.parts if finer else 1,
+            math.ceil(finer.until / h - 1e-9) if finer else 0,
             step,
             min(step + _CHUNK, steps),
         )

@@ -25,7 +25,10 @@ Indices = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Contacts:
-    """Contacts of the recorded instants, one row each; the impulse acts on the second body, minus it on the first."""
+    """Contacts of the recorded instants, one row each; the impulse acts on the second body, minus it on the first.
+
+    In a step that was taken in parts a contact has one row a part, with the impulse of that part: add them.
+    """
 
     instant: Indices  # (c,) index into the times
     bodies: tuple[tuple[str, str], ...]
@@ -77,7 +80,7 @@ class Solver:
     """What the contact problem cost, one row a step."""
 
     iterations: Indices  # sweeps, also of few contacts, steps of direct methods, rounds of patches
-    contacts: Indices
+    contacts: Indices  # at the end of the step
     residual: Array
     converged: Array
     worst: tuple[
@@ -201,7 +204,8 @@ class History:
 
         ``position`` and ``orientation`` are those of the bodies' frames, ``velocity`` that of their centres of mass and
         ``spin`` their angular velocity, all in space axes. Contacts are listed if the run recorded them: the force
-        is the impulse over the step that ends at the instant, on the second body of the two.
+        is the impulse over the step that ends at the instant, on the second body of the two; of a step in parts, each
+        part gives its share.
         """
         names = self.scene.names()
         number = {name: i for i, name in enumerate(names)}

@@ -38,6 +38,9 @@ there the energy cannot grow, whatever the step. Elsewhere Newton's restitution 
 itself (Kane & Levinson 1985; Stronge 1990, 10.1098/rspa.1990.0125); what is left at ``beta = 0`` is then a gain, and
 booked as such.
 
+*A blow* passes through links with millimetres of play in a few milliseconds. The steps while it lasts may be taken in
+parts, each of them a step of the scheme; what is recorded goes on by whole steps.
+
 How the data are arranged
 -------------------------
 Velocities are six numbers a body: linear in space, angular in the principal axes, so the mass matrix is a diagonal.
@@ -60,7 +63,7 @@ from tamis.sim.common.geometry import Geometry, Manifolds, place
 from tamis.sim.common.rotations import matrix, spun, turned
 from tamis.sim.common.vectors import tangents
 from tamis.sim.contact.problem import Contacts
-from tamis.sim.contact.solve import ERROR, NEEDS_DIRECT, STRATEGY, WORST
+from tamis.sim.contact.solve import NEEDS_DIRECT
 from tamis.sim.nscd.arrays import (
     Active,
     Bodies,
@@ -72,15 +75,14 @@ from tamis.sim.nscd.arrays import (
     Ints,
     Islands,
     Laws,
-    Listed,
     Model,
     Motion,
     Record,
     Scratch,
     State,
     Stops,
-    Track,
 )
+from tamis.sim.nscd.recording import enlist, keep, tell
 from tamis.sim.nscd.stops import taut
 
 DONE, MORE_PAIRS, MORE_CONTACTS, MORE_RECORDS, MORE_METHODS, NOT_FINITE, AT_REST = range(7)
@@ -118,8 +120,13 @@ def predict(
 
 
 @inner
-def free_velocities(bodies: Bodies, q: Floats, v: Floats, h: float, step: int, motion: Motion) -> None:
-    """Write the velocities before contacts: ``before``, with the spin alone, and ``free``, with all other forces."""
+def free_velocities(
+    bodies: Bodies, q: Floats, v: Floats, h: float, step: int, left: int, motion: Motion
+) -> None:
+    """Write the velocities before contacts: ``before``, with the spin alone, and ``free``, with all other forces.
+
+    Of the step ``left`` parts are left; a prescribed velocity is a line within it.
+    """
     axes = np.empty((3, 3))
     before, free = motion.before, motion.free
     for i in range(len(q)):
@@ -127,7 +134,8 @@ def free_velocities(bodies: Bodies, q: Floats, v: Floats, h: float, step: int, m
             row = bodies.motion[i]
             for j in range(6):
                 before[i, j] = v[i, j]
-                free[i, j] = bodies.driven[row, step + 1, j] if row >= 0 else v[i, j]
+                end = bodies.driven[row, step + 1, j] if row >= 0 else v[i, j]
+                free[i, j] = end if left == 1 else v[i, j] + (end - v[i, j]) / left
             continue
         s0, s1, s2 = spun(bodies.mass[i, 3:], h, v[i, 3], v[i, 4], v[i, 5])
         before[i, 3], before[i, 4], before[i, 5] = s0, s1, s2
@@ -392,43 +400,6 @@ def at_rest(bodies: Bodies, v: Floats, rest: Floats) -> bool:
     return True
 
 
-@inner
-def keep(bodies: Bodies, state: State, instant: int, track: Track) -> None:
-    """Write one instant into the record: places, velocities, energies and sums."""
-    kinetic, potential = 0.0, 0.0
-    for i in range(len(state.x)):
-        for j in range(3):
-            track.x[instant, i, j] = state.x[i, j]
-        for j in range(4):
-            track.q[instant, i, j] = state.q[i, j]
-        for j in range(6):
-            track.v[instant, i, j] = state.v[i, j]
-        if bodies.number[i] >= 0:
-            for j in range(6):
-                kinetic += 0.5 * bodies.mass[i, j] * state.v[i, j] ** 2
-            for j in range(3):
-                potential -= bodies.force[i, j] * state.x[i, j]
-    track.energy[instant, 0], track.energy[instant, 1] = kinetic, potential
-    for law in range(len(state.books.work)):
-        for j in range(3):
-            track.work[instant, law, j] = state.books.work[law, j]
-    track.driver[instant, 0], track.driver[instant, 1] = state.books.driver[0], state.books.driver[1]
-
-
-@inner
-def enlist(instant: int, found: Manifolds, active: Active, kept: Impulses, listed: Listed) -> None:
-    """Append the contacts of an instant to the list."""
-    for i in range(kept.held[0]):
-        k, at = active.row[i], listed.used[0]
-        listed.instant[at], listed.gap[at], listed.law[at] = instant, found.gap[k], active.law[i]
-        for j in range(2):
-            listed.bodies[at, j] = active.bodies[i, j]
-        for j in range(3):
-            listed.point[at, j] = found.point[k, j]
-            listed.impulse[at, j] = kept.value[i, j]
-        listed.used[0] += 1
-
-
 @kernel
 def advance(
     model: Model,
@@ -442,54 +413,60 @@ def advance(
     touch: float,
     rest: Floats,
     quiet: int,
+    pieces: int,
+    finer: int,
     first: int,
     last: int,
 ) -> tuple[int, int, int]:
     """Take the steps ``first`` to ``last - 1``; return a status, the next step, and how much room it asks for.
 
-    It ends earlier if in ``quiet`` steps in a row no body has moved faster than its ``rest``.
+    The first ``finer`` of them are taken in ``pieces`` parts each. It ends earlier if in ``quiet`` steps in a row no
+    body has moved faster than its ``rest``.
     """
     geometry, bodies, laws, stops = model.geometry, model.bodies, model.laws, model.stops
     motion, found, active = room.motion, room.found, room.active
     track, steps, listed = record.track, record.steps, record.listed
-    if first == 0:
+    calm, listing = state.books.quiet, len(listed.gap) > 0
+    if first == 0 and calm[1] == 0:
         keep(bodies, state, 0, track)
     for step in range(first, last):
-        predict(bodies, state.x, state.q, state.v, h, state.books.passed, motion)
-        n = room.detect(
-            motion.x, motion.q, geometry, laws.meet, bodies.responds, stops, margin, room.detection, found
-        )
-        if n < 0:
-            return MORE_PAIRS, step, -n
-        if n > len(found.gap):
-            return MORE_CONTACTS, step, n
-        if len(listed.gap) > 0 and listed.used[0] + n > len(listed.gap):
-            return MORE_RECORDS, step, listed.used[0] + n
-        free_velocities(bodies, state.q, state.v, h, step, motion)
-        count = activate(bodies, laws, stops.owner, stops.group, motion, found, n, h, touch, active)
-        recall(state.impulses, found, active, count, len(stops.owner))
-        if count > 0:
-            status = room.solve(problem_of(active, count), motion.w, active.r[:count], tol, room.solver)
-            if status >= NEEDS_DIRECT:
-                return MORE_METHODS, step, status
-            report, worst = room.solver.report, room.solver.report[WORST]
-            steps.status[step], steps.residual[step] = status, room.solver.reached[ERROR]
-            for k in range(STRATEGY + 1):
-                steps.report[step, k] = report[k]
-            steps.worst[step, 0], steps.worst[step, 1] = active.bodies[worst, 0], active.bodies[worst, 1]
-        steps.active[step] = count
-        book(bodies, motion, active, count, theta, room.islands, state.books)
-        remember(state.impulses, found, active, count)
-        if not move(bodies, state.x, state.q, state.v, h, theta, motion, room.islands, state.books):
-            return NOT_FINITE, step, 0
-        calm = state.books.quiet
-        calm[0] = calm[0] + 1 if at_rest(bodies, state.v, rest) else 0
-        ended = calm[0] >= quiet or step + 1 == len(steps.status)
-        if ended or (step + 1) % track.every[0] == 0:
-            instant = -(-(step + 1) // track.every[0])
-            keep(bodies, state, instant, track)
-            if len(listed.gap) > 0:
+        parts = pieces if step < finer else 1
+        own = h / parts
+        instant = -(-(step + 1) // track.every[0])
+        while calm[1] < parts:
+            predict(bodies, state.x, state.q, state.v, own, state.books.passed, motion)
+            n = room.detect(
+                motion.x, motion.q, geometry, laws.meet, bodies.responds, stops, margin, room.detection, found
+            )
+            if n < 0:
+                return MORE_PAIRS, step, -n
+            if n > len(found.gap):
+                return MORE_CONTACTS, step, n
+            if listing and listed.used[0] + n > len(listed.gap):
+                return MORE_RECORDS, step, listed.used[0] + n
+            free_velocities(bodies, state.q, state.v, own, step, parts - calm[1], motion)
+            count = activate(bodies, laws, stops.owner, stops.group, motion, found, n, own, touch, active)
+            recall(state.impulses, found, active, count, len(stops.owner))
+            if count > 0:
+                status = room.solve(problem_of(active, count), motion.w, active.r[:count], tol, room.solver)
+                if status >= NEEDS_DIRECT:
+                    return MORE_METHODS, step, status
+                tell(room.solver, status, active, step, steps)
+            steps.active[step] = count
+            book(bodies, motion, active, count, theta, room.islands, state.books)
+            remember(state.impulses, found, active, count)
+            if not move(bodies, state.x, state.q, state.v, own, theta, motion, room.islands, state.books):
+                return NOT_FINITE, step, 0
+            calm[1] += 1
+            if listing:
                 enlist(instant, found, active, state.impulses, listed)
-        if calm[0] >= quiet:
+        calm[1] = 0
+        calm[0] = calm[0] + 1 if at_rest(bodies, state.v, rest) else 0
+        ended = calm[0] >= quiet
+        if ended or step + 1 == len(steps.status) or (step + 1) % track.every[0] == 0:
+            keep(bodies, state, instant, track)
+            listed.used[1] = listed.used[0]
+        listed.used[0] = listed.used[1]
+        if ended:
             return AT_REST, step + 1, 0
     return DONE, last, 0

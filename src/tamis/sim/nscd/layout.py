@@ -135,7 +135,7 @@ def _laws(scene: Scene) -> tuple[Any, Any, Array, Array]:
         number[k + i, k + i] = laws + i
     mu = [law.mu for law in scene.laws] + [mu for _, _, mu in kinds]
     e = [law.e for law in scene.laws] + [e for _, e, _ in kinds]
-    return meet, number, np.array(mu or [0.0]), np.array(e or [0.0])
+    return meet, number, np.array(mu or [0.0], dtype=float), np.array(e or [0.0], dtype=float)
 
 
 def unlawful(scene: Scene, groups: int) -> Any:
@@ -249,7 +249,7 @@ def start(x: Array, q: Array, v: Array, laws: int) -> State:
         q,
         v,
         Impulses(_ints(1), _ints(0), _ints(0), _ints(0), np.zeros((0, 3))),
-        Books(np.zeros((laws, 3)), np.zeros(2), _ints(1), np.zeros(2)),
+        Books(np.zeros((laws, 3)), np.zeros(2), _ints(2), np.zeros(2)),
     )
 
 
@@ -321,7 +321,7 @@ def record(model: Model, steps: int, every: int, contacts: int) -> Record:
             np.full((steps, 2), -1),
         ),
         Listed(
-            used=_ints(1),
+            used=_ints(2),
             instant=_ints(contacts),
             bodies=_ints(contacts, 2),
             law=_ints(contacts),

@@ -208,7 +208,7 @@ def wall(case: rockfall.Wall) -> dict[str, Array]:
 
 @simulator(
     name="tamis:nscd.rockfall_wall",
-    version="4",
+    version="5",
     inputs=rockfall.ArticulatedWall,
     outputs={**struck.PORTS, **_BOOKS},
     references=(*_REFERENCES, "Gupta et al. 2023, doi:10.1016/j.engstruct.2023.116936"),

@@ -51,6 +51,11 @@ class Played(Case):
         """When it may end before the duration."""
         return None
 
+    @property
+    def finer(self) -> drive.Finer | None:
+        """How long steps are taken in parts."""
+        return None
+
     def scene(self) -> Scene:
         """Return the bodies, the laws between them and gravity."""
         raise NotImplementedError
@@ -65,6 +70,7 @@ class Played(Case):
             record=record,
             contacts=contacts,
             rest=self.still,
+            finer=self.finer,
         )
 
     def record(self) -> dict[str, Any]:

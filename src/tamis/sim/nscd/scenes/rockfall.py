@@ -20,7 +20,7 @@ from tamis.interfaces import port
 from tamis.replays import Replay
 from tamis.sim.common.shapes import Box, Convex
 from tamis.sim.nscd import drive
-from tamis.sim.nscd.drive import Rest
+from tamis.sim.nscd.drive import Finer, Rest
 from tamis.sim.nscd.scene import Body, Law, Part, Scene, Triple
 from tamis.sim.nscd.scenes.case import (
     GROUND,
@@ -36,6 +36,7 @@ from tamis.types import Array
 BLOCK = (1.56, 0.76, 0.80)
 PITCH = 1.565
 BLOW = 0.01  # s, in which the rock gives two thirds of its momentum; a second blow follows 30 ms later
+BLOWS = 0.06  # s, which both last: bars are driven through the rings' play of some millimetres
 STILL = Rest(0.1, 0.1)  # of blocks: from there friction lets one slide 2 mm further
 ROLLS = (
     4.0  # m/s, of the fastest point of a rock that rolls at 1.6 m/s: so it may go on when the wall is at rest
@@ -199,6 +200,11 @@ class ArticulatedWall(Played):
         doc="along y from the impact to the axis of c and d; taken on the other side where the wall ends before",
     )
     h: float = step_input()
+    parts: int = port(
+        4,
+        bounds=(1, 100),
+        doc="in which steps are taken for 0.06 s from when the rock reaches the foremost face",
+    )
     residual: float = port(1e-4, bounds=(1e-12, 0.1), doc="allowed in the contact problem of a step")
     duration: float = duration_input(3.0)
 
@@ -215,6 +221,7 @@ class ArticulatedWall(Played):
 
     def scene(self) -> Scene:
         """Return the bodies and the laws between them; blocks that the rock breaks hold no bar."""
+        _ = self.aside  # refused before anything runs
         return self._scene(self.broken)
 
     @cached_property
@@ -224,15 +231,29 @@ class ArticulatedWall(Played):
         The first blow is over in a few steps, in which a wall that no bar held would move by centimetres: whoever
         breaks in it may as well be broken from the beginning. What the second blow would break is left whole.
         """
-        if self.strength == 0.0:
+        if self.strength == 0.0 or self.pace == 0.0:
             return ()
-        blow = min(self._flight + BLOW, self.duration)
-        history = drive.run(self._scene(()), blow, h=min(self.h, blow), tol=self.allowed, contacts=True)
-        rows, impulses = history.contacts.of("rock")
+        recess = float(
+            np.ptp(self.plan.hinges[:, 0])
+        )  # of the zigzag, which a narrow rock may have to cross first
+        end = min(self._flight + recess / self.pace + BLOW, self.duration)
+        history = drive.run(
+            self._scene(()),
+            end,
+            h=min(self.h, end),
+            tol=self.allowed,
+            contacts=True,
+            finer=Finer(end, self.parts),
+        )
+        touch = history.contacts
+        rows, impulses = touch.of("rock")
+        struck = [next(name for name in touch.bodies[row] if name != "rock") for row in rows]
+        times = history.times[touch.instant[rows]]
+        first = min((t for t, other in zip(times, struck, strict=True) if other != "ground"), default=0.0)
         taken: dict[str, Array] = {}
-        for row, impulse in zip(rows, impulses, strict=True):
-            other = next(name for name in history.contacts.bodies[row] if name != "rock")
-            taken[other] = taken.get(other, np.zeros(3)) + impulse
+        for t, other, impulse in zip(times, struck, impulses, strict=True):
+            if t <= first + BLOW:
+                taken[other] = taken.get(other, np.zeros(3)) + impulse
         return tuple(
             sorted(
                 name
@@ -278,6 +299,11 @@ class ArticulatedWall(Played):
         return (
             replace(STILL, but=(("rock", max(STILL.speed, min(ROLLS, 0.5 * self.pace))),)) if below else STILL
         )
+
+    @property
+    def finer(self) -> Finer:
+        """How long steps are taken in parts: while the rock strikes."""
+        return Finer(self._flight + BLOWS, self.parts)
 
     @property
     def aside(self) -> float:
