@@ -225,12 +225,16 @@ def _before(solids: Sequence[Solid], seen: Seen) -> tuple[list[tuple[int, int]],
         gap = np.maximum(ahead, behind)
         best, row = np.argmax(gap, axis=1), np.arange(len(a))
         side = np.where(ahead > behind, tried[..., 2], -tried[..., 2])[row, best]  # positive: b is nearer
+        buried = np.zeros(len(a), dtype=bool)
         for k, i, first in ((0, a, 1.0), (1, b, -1.0)):
-            within = (least[k] > least[1 - k] - slack) & (most[k] < most[1 - k] + slack)
-            inside = within.all(axis=1) & ~hole[i]
-            side[inside] = first
+            free = np.where(hole[i], -slack, slack)[:, None]  # a hole in a face is not inside
+            within = (least[k] > least[1 - k] - free) & (most[k] < most[1 - k] + free)
+            inside = within.all(axis=1)
+            side[inside], buried[inside] = first, True
             hidden.update(i[inside].tolist())
-        holed = (gap[row, best] < -slack) & (hole[a] != hole[b])  # a hole is shown on the body it is in
+        holed = (
+            (gap[row, best] < -slack) & (hole[a] != hole[b]) & ~buried
+        )  # else it is shown
         side[holed] = np.where(hole[b], 1.0, -1.0)[holed]
         found += zip(a[side > 1e-9].tolist(), b[side > 1e-9].tolist(), strict=True)
         found += zip(b[side < -1e-9].tolist(), a[side < -1e-9].tolist(), strict=True)
