@@ -43,3 +43,7 @@ def test_what_does_not_go_into_a_pit_is_refused() -> None:
         Layer(width=1.5)
     with pytest.raises(StudyError, match=r"holds no two grains of .* m side by side"):
         layer.build(Layer(width=0.5, ball_diameter=0.3))
+    with pytest.raises(StudyError, match=r"a ball of 0.1 m is smaller than a grain, of 0.3 m"):
+        Layer(ball_diameter=0.1)
+    with pytest.raises(StudyError, match=r"447 m/s goes 0.45 m in a step .* take dt below 0.00034 s"):
+        Layer(energy=1e9)

@@ -151,6 +151,14 @@ def test_bad_walls_are_refused_by_name() -> None:
         GabionWall(hit_x=2.0)
     with pytest.raises(StudyError, match=r"fill .* of a box of 0.2 m"):
         GabionWall(side=0.2)
+    with pytest.raises(StudyError, match=r"a ball of 0.05 m is smaller than a grain, of 0.0703 m"):
+        GabionWall(ball_diameter=0.05)
+    with pytest.raises(
+        StudyError, match=r"8.86 m/s goes 0.089 m in a step of 0.01 s.* take dt below 0.004 s"
+    ):
+        GabionWall(dt=0.01)
+    with pytest.raises(StudyError, match=r"k_ww/rebound = 3e\+08 N/m .* take dt below 3.7e-05 s, or softer"):
+        GabionWall(k_ww=3e7, rebound=0.1)
     with pytest.raises(SimulationError, match=r"sensor f\d: no grain of the back lies in the .* quarter"):
         wall.simulate_wall(GabionWall(**ONE | {"grains": 4, "side": 0.2}))
 
