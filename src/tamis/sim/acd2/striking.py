@@ -21,6 +21,7 @@ from tamis.types import Array, Indices
 
 CLEAR = 0.01  # of its diameter: how far from the grains a ball starts
 AWAY = 3.0  # m: where a ball waits
+MOVING = 0.05  # of the first ball's energy: what grains have before it that is worth a word
 DEEPEST = 0.1  # of the size of a grain: an overlap at the start that is not taken for one of corners
 
 
@@ -155,6 +156,8 @@ class Run:
     def strike(self, number: int, place: Array, velocity: Array) -> None:
         """Start the ball for one impact and take its steps."""
         state, moving = self.state, slice(0, self.wall.moving)
+        if number == 0:
+            self._look_at_rest(velocity)
         state.x[0], state.v[0, :3], state.v[0, 3:] = place, velocity, 0.0
         mass, v = self.grains.mass[moving], state.v[moving]
         self.starts[number] = place, velocity
@@ -162,6 +165,19 @@ class Run:
         self.kinetic[number] = 0.5 * (mass * v**2).sum()
         self.work[number] = self.wall.work
         self._advance(self.each)
+
+    def _look_at_rest(self, velocity: Array) -> None:
+        """Say so where grains have not come to rest before the first ball."""
+        grains = slice(1, self.wall.moving)
+        kinetic = 0.5 * float((self.grains.mass[grains] * self.state.v[grains] ** 2).sum())
+        ball = 0.5 * float(self.grains.mass[0, 0] * (velocity**2).sum())
+        if ball > 0.0 and kinetic > MOVING * ball:
+            warnings.warn(
+                f"the grains are not at rest when the ball comes: they have {kinetic:.3g} J, it has {ball:.3g} J; let "
+                f"them settle for longer than {self.laws.dt * self.settled:.3g} s",
+                TamisWarning,
+                stacklevel=4,
+            )
 
     def _advance(self, steps: int) -> None:
         laws, last = self.laws, self.done + steps
