@@ -158,15 +158,15 @@ def _grown(state: State, contacts: int) -> State:
     return state._replace(pair=grown.pair, r=grown.r)
 
 
-def _room(grains: Grains, pairs: int, contacts: int, mu: float = 0.0) -> Room:
-    """Allocate for so many pairs and contacts, all of them with one friction."""
+def _room(grains: Grains, pairs: int, contacts: int) -> Room:
+    """Allocate for so many pairs and contacts."""
     b, n, at, found = len(grains.mass), contacts, world(grains.geometry), manifolds(contacts)
     rows = Contacts(
         np.zeros(n, np.int64),
         np.zeros(n, np.int64),
         np.zeros((n, 3, 12)),
         np.zeros((n, 3)),
-        np.full(n, float(mu)),
+        np.zeros(n),
     )
     return Room(
         at, sweep(b), np.zeros((pairs, 2), np.int64), narrow(grains.geometry, at, found), found, rows,
@@ -224,9 +224,3 @@ def closure(books: Array) -> float:
     lost = books[:, [kernels.VISCOUS, kernels.REACTIVE, kernels.FRICTION]].sum(axis=1)
     given = books[:, kernels.GIVEN] - lost
     return float(np.abs(books[:, kernels.KINETIC] - given).max() / max(np.abs(books).max(), 1e-300))
-
-
-def warm() -> None:
-    """Compile every kernel of the family, once, before several processes or threads need them."""
-    simulate_impact(Impact())
-    simulate_gabion(Gabion(grains=2, side=0.2, settling=2e-3, hold=2e-3))

@@ -10,12 +10,19 @@ from tamis.sim.acd2.scene import Gabion, GabionWall, Impact, Layer
 from tamis.simulation import simulator
 from tamis.types import Array
 
-warm = drive.warm
-
 _REFERENCES = (
     "Dimnet et al. 2013, doi:10.1007/s00707-013-0900-8",
     "Fremond 2007, doi:10.1007/978-3-540-37334-4",
 )
+
+
+def warm() -> None:
+    """Compile every kernel of the family, once, before several processes or threads need them."""
+    drive.simulate_impact(Impact())
+    drive.simulate_gabion(Gabion(grains=2, side=0.2, settling=2e-3, hold=2e-3))
+    simulate_layer(  # as a wall, with which it shares its engine
+        Layer(grains=8, width=1.4, ball_diameter=0.6, energy=0.0, duration=1e-3, settling=0.5, tolerance=0.1)
+    )
 
 
 @simulator(
