@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tamis.errors import StudyError, TamisWarning
-from tamis.sim.acd2 import layer
+from tamis.sim.acd2 import layer, simulators, struck
 from tamis.sim.acd2.scene import Layer
 
 SMALL = {
@@ -64,3 +64,10 @@ def test_what_does_not_go_into_a_pit_is_refused() -> None:
         Layer(ball_diameter=0.1)
     with pytest.raises(StudyError, match=r"447 m/s goes 0.45 m in a step .* take dt below 0.00034 s"):
         Layer(energy=1e9)
+
+
+def test_warming_compiles_the_engine_of_struck_scenes() -> None:
+    simulators.warm()
+    before = len(struck.strike.signatures)
+    layer.strike(Layer(**SMALL | {"settling": 0.9, "duration": 1e-3, "energy": 0.0}))
+    assert len(struck.strike.signatures) == before > 0
