@@ -23,9 +23,9 @@ def fly(turn: np.ndarray, laws: tuple[float, float, float], steps: int) -> tuple
     x, q = x @ turn.T, np.transpose(hamilton(quaternion_of(turn), q.T))
     grains, far = grains_of(shapes, 2600.0), 50.0
     state, room, record = (
-        drive._state(x, q, far, 400),
-        drive._room(grains, 1600, 400),
-        drive._record(12, steps, steps),
+        drive.state_of(x, q, far, 400),
+        drive.room_of(grains, 1600, 400),
+        drive.record_of(12, steps, steps),
     )
     state.v[:] = v
     status, done, _ = kernels.advance(

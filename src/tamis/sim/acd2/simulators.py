@@ -107,7 +107,8 @@ _STEPS = {
         "closure", doc="gap in the energy books over the largest entry; round-off if all is well"
     ),
     "momentum_closure": Port(
-        "momentum_closure", doc="gap in the momentum books of a step over the momentum of the ball"
+        "momentum_closure",
+        doc="gap in the momentum books of a step over the largest momentum at the start of an impact",
     ),
     "q": Port("q", doc="unit quaternions of the grains' principal axes at the end"),
 }

@@ -11,7 +11,7 @@ import numpy as np
 
 from tamis.errors import SimulationError, TamisWarning
 from tamis.sim.acd2 import kernels, struck
-from tamis.sim.acd2.drive import TOUCH, _grown, _room, _state
+from tamis.sim.acd2.drive import TOUCH, grown, room_of, state_of
 from tamis.sim.acd2.kernels import Grains, Room, State
 from tamis.sim.acd2.packing import grains_of
 from tamis.sim.acd2.struck import Signals, Wall
@@ -77,7 +77,7 @@ def start(x: Array, q: Array, planes: list[Any]) -> State:
     for point, normal in planes:
         places.append(np.array(point))
         turned.append(towards(np.array(normal)))
-    return _state(np.array(places), np.array(turned), 0.0, 64 + 8 * len(x))
+    return state_of(np.array(places), np.array(turned), 0.0, 64 + 8 * len(x))
 
 
 def towards(normal: Array) -> Array:
@@ -135,7 +135,7 @@ class Run:
         self.work = np.zeros((impacts, 7))
 
     def _room(self, pairs: int, contacts: int) -> Room:
-        room = _room(self.grains, pairs, contacts)
+        room = room_of(self.grains, pairs, contacts)
         room.factor[:] = np.eye(6)  # of the planes; that of others is written in each step
         return room
 
@@ -195,7 +195,7 @@ class Run:
                 more = status == kernels.MORE_CONTACTS
                 contacts = 2 * need if more else len(self.room.found.gap)
                 self.room = self._room(len(self.room.pairs) if more else 2 * need, contacts)
-                self.state = _grown(self.state, contacts)
+                self.state = grown(self.state, contacts)
 
     def warn(self) -> None:
         """Say so where jumps are not solved."""
