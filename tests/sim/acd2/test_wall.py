@@ -42,6 +42,17 @@ def test_books_of_energy_and_momentum_close(run: wall.Run) -> None:
     assert np.abs(run.signals.momentum[:, struck.FROM_PLANES]).max() > 1.0  # the planes do give
 
 
+def test_outputs_tell_where_the_energy_of_the_ball_goes() -> None:
+    found = wall.simulate_wall(GabionWall(**ONE | {"gravity": 0.0}))
+    lost = sum(found[f"lost_{how}"] for how in ("normal", "tangential", "friction", "reactive"))
+    change = np.diff(found["kinetic"])
+    assert change == pytest.approx(
+        np.diff(found["sand_work"] + found["net_work"] - lost), abs=1e-9
+    )  # round-off
+    assert found["kinetic"][0] - found["kinetic"][-1] > 200.0  # of 300 J
+    assert found["net_work"][-1] < -50.0  # the net takes a share, by its implicit force
+
+
 def test_a_net_is_in_balance_and_follows_its_grains(run: wall.Run) -> None:
     given, speed = run.signals.momentum[run.settled :], np.sqrt(2 * 300.0 / 20.0)
     # what is left of the balance in a step: the tolerance, of the grains' mass at twice the ball's speed

@@ -116,7 +116,7 @@ _STEPS = {
 
 @simulator(
     name="tamis:acd2.gabion_wall",
-    version="1",
+    version="2",
     inputs=GabionWall,
     outputs={
         "t": Port("t", unit="s", doc="ends of the steps, from the start of the first impact on"),
@@ -155,6 +155,7 @@ _STEPS = {
         "sand_energy": Port("sand_energy", unit="J", doc="energy stored in the sand at t"),
         "sand_work": Port("sand_work", unit="J", doc="work done by the sand on the grains since the start"),
         "net_energy": Port("net_energy", unit="J", doc="energy stored in the nets at t"),
+        "net_work": Port("net_work", unit="J", doc="work done by the nets on the grains since the start"),
         "lost_normal": Port("lost_normal", unit="J", doc="by k_n since the start"),
         "lost_tangential": Port("lost_tangential", unit="J", doc="by k_t since the start"),
         "lost_friction": Port("lost_friction", unit="J", doc="by dry friction since the start"),
