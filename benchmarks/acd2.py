@@ -202,12 +202,12 @@ class Scene:
         self.case, self.b = case, len(shapes)
         n = 64 + 8 * self.b
         self.run = drive._Run(case, grains_of(shapes, case.density), case.volume ** (1.0 / 3.0))
-        self.state, self.room = drive._state(x, q, 1.0, n), drive._room(self.run.grains, 4 * n, n)
+        self.state, self.room = drive.state_of(x, q, 1.0, n), drive.room_of(self.run.grains, 4 * n, n)
         self.state.half[:] = half
 
     def go(self, steps: int, gravity: float, mu: float, closing: bool = False) -> Any:
         """Take some steps; return their record."""
-        record = drive._record(self.b, steps, steps)
+        record = drive.record_of(self.b, steps, steps)
         half = self.state.half.copy()
         self.state, self.room, _ = self.run.advance(self.state, self.room, record, 0, steps, gravity, mu)
         if not closing:
@@ -217,7 +217,7 @@ class Scene:
     def next_jump(self, gravity: float, mu: float) -> dict[str, Any]:
         """Return the jump of the next step as it begins, the state being left alone."""
         state = State(*(array.copy() for array in self.state))
-        record = drive._record(self.b, 1, 1)
+        record = drive.record_of(self.b, 1, 1)
         case = type(
             "Unsolved", (), {name: getattr(self.case, name) for name in self.case.__dataclass_fields__}
         )

@@ -88,6 +88,9 @@ def test_grains_of_given_vertices(tmp_path: Path) -> None:
         StudyError, match=r"wedge\.csv: the vertices of a grain are at least 4 .*, found 4 in a plane"
     ):
         drive.pack(scene)
+    path.write_text("x,y,z\n" + 4 * "1,1,1\n")
+    with pytest.raises(StudyError, match=r"wedge\.csv: .*, found 4 in a plane"):
+        drive.pack(scene)
 
 
 def test_what_cannot_be_packed_is_refused_or_fails_with_the_reason() -> None:

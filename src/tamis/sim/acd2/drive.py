@@ -71,8 +71,8 @@ def pack(scene: Gabion, every: int = 0) -> Packing:
     x, q, side = lattice(shapes, rng)
     counts = [max(1, math.ceil(t / scene.dt - 1e-9)) for t in (scene.patience, scene.settling, scene.hold)]
     steps, b, n = sum(counts), scene.grains, 64 + 8 * scene.grains
-    state = _state(x, q, max(0.5 * side, 0.5 * scene.side), n)
-    room, record = _room(grains, 4 * n, n), _record(b, steps, every or steps)
+    state = state_of(x, q, max(0.5 * side, 0.5 * scene.side), n)
+    room, record = room_of(grains, 4 * n, n), record_of(b, steps, every or steps)
     record.x[0], record.q[0] = x, q
     run = _Run(scene, grains, scene.volume ** (1.0 / 3.0))
     done = 0
@@ -141,12 +141,13 @@ class _Run:
             if status in (kernels.MORE_PAIRS, kernels.MORE_CONTACTS):
                 more = status == kernels.MORE_CONTACTS
                 contacts = 2 * need if more else len(room.found.gap)
-                room = _room(self.grains, len(room.pairs) if more else 2 * need, contacts)
-                state = _grown(state, contacts)
+                room = room_of(self.grains, len(room.pairs) if more else 2 * need, contacts)
+                state = grown(state, contacts)
         return state, room, first
 
 
-def _state(x: Array, q: Array, half: float, contacts: int) -> State:
+def state_of(x: Array, q: Array, half: float, contacts: int) -> State:
+    """Return bodies at rest, in a box of such half sides."""
     none = np.zeros(1, np.int64), np.zeros((contacts, 3), np.int64), np.zeros((contacts, 3))
     return State(
         x.copy(),
@@ -161,23 +162,23 @@ def _state(x: Array, q: Array, half: float, contacts: int) -> State:
     )
 
 
-def _grown(state: State, contacts: int) -> State:
+def grown(state: State, contacts: int) -> State:
     """Return the state with room for more contacts."""
-    grown = _state(state.x, state.q, 0.0, contacts)
+    more = state_of(state.x, state.q, 0.0, contacts)
     held = len(state.r)
-    grown.pair[:held], grown.r[:held] = state.pair, state.r
-    return state._replace(pair=grown.pair, r=grown.r)
+    more.pair[:held], more.r[:held] = state.pair, state.r
+    return state._replace(pair=more.pair, r=more.r)
 
 
-def _room(grains: Grains, pairs: int, contacts: int, mu: float = 0.0) -> Room:
-    """Allocate for so many pairs and contacts, all of them with one friction."""
+def room_of(grains: Grains, pairs: int, contacts: int) -> Room:
+    """Allocate for so many pairs and contacts."""
     b, n, at, found = len(grains.mass), contacts, world(grains.geometry), manifolds(contacts)
     rows = Contacts(
         np.zeros(n, np.int64),
         np.zeros(n, np.int64),
         np.zeros((n, 3, 12)),
         np.zeros((n, 3)),
-        np.full(n, float(mu)),
+        np.zeros(n),
     )
     return Room(
         at, sweep(b), np.zeros((pairs, 2), np.int64), narrow(grains.geometry, at, found), found, rows,
@@ -186,7 +187,8 @@ def _room(grains: Grains, pairs: int, contacts: int, mu: float = 0.0) -> Room:
     )  # fmt: skip
 
 
-def _record(bodies: int, steps: int, every: int) -> Record:
+def record_of(bodies: int, steps: int, every: int) -> Record:
+    """Allocate for so many steps, and for an instant every so many of them."""
     instants = steps // every + 1
     return Record(
         np.array([every]), np.zeros((steps, 2), np.int64), np.zeros(steps), np.zeros(steps), np.zeros((steps, 3)),
@@ -235,9 +237,3 @@ def closure(books: Array) -> float:
     lost = books[:, [kernels.VISCOUS, kernels.REACTIVE, kernels.FRICTION]].sum(axis=1)
     given = books[:, kernels.GIVEN] - lost
     return float(np.abs(books[:, kernels.KINETIC] - given).max() / max(np.abs(books).max(), 1e-300))
-
-
-def warm() -> None:
-    """Compile every kernel of the family, once, before several processes or threads need them."""
-    simulate_impact(Impact())
-    simulate_gabion(Gabion(grains=2, side=0.2, settling=2e-3, hold=2e-3))

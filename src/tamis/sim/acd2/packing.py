@@ -53,7 +53,7 @@ def read_vertices(path: str) -> Array:
     sheet = read_csv(path)
     points = np.column_stack([sheet.numbers(name) for name in "xyz"])
     spread: Array = points - points.mean(axis=0)
-    if len(points) < 4 or np.linalg.svd(spread, compute_uv=False)[2] < 1e-6 * np.abs(spread).max():
+    if len(points) < 4 or np.linalg.svd(spread, compute_uv=False)[2] <= 1e-6 * np.abs(spread).max():
         raise StudyError(
             f"{sheet.path.name}: the vertices of a grain are at least 4 points that do not lie in a plane, found "
             f"{len(points)}" + (" in a plane" if len(points) > 3 else "")

@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from tamis.errors import StudyError
 from tamis.interfaces import Case, port
+
+
+def _refuse_ball(name: str, diameter: float, energy: float, mass: float, volume: float, dt: float) -> None:
+    """Refuse a ball that could strike between the corners of a grain, or pass one within a step."""
+    size, speed = volume ** (1.0 / 3.0), math.sqrt(2.0 * energy / mass)
+    if diameter < size * (1.0 - 1e-9):
+        raise StudyError(
+            f"{name}: a ball of {diameter:g} m is smaller than a grain, of {size:.3g} m; take a larger ball or "
+            "smaller grains"
+        )
+    if speed * dt > 0.5 * size:
+        raise StudyError(
+            f"{name}: a ball of {speed:.3g} m/s goes {speed * dt:.2g} m in a step of {dt:g} s, more than half a grain "
+            f"of {size:.3g} m: take dt below {0.5 * size / speed:.2g} s"
+        )
 
 
 @dataclass(frozen=True)
@@ -109,8 +125,10 @@ class GabionWall(Case):
     the ball hangs, its weight is carried. They print a ball of 254 mm, which would weigh 67 kg in steel.
     """
 
-    across: int = port(3, bounds=(1, 21), doc="gabions side by side; their middle one is the central one")
-    high: int = port(3, bounds=(1, 21), doc="gabions on each other")
+    across: int = port(
+        3, bounds=(1, 21), doc="gabions side by side; the middle one, or left of it, is the central one"
+    )
+    high: int = port(3, bounds=(1, 21), doc="gabions on each other; likewise, or below it")
     packings: int = port(
         9, bounds=(1, 441), doc="different ones, laid in turn, each turned by one of the rotations of a cube"
     )
@@ -185,6 +203,17 @@ class GabionWall(Case):
                 f"gabionwall: the ball would strike at ({self.hit_x:g}, {self.hit_z:g}) m from the middle, beside a "
                 f"wall of {self.across * self.side:g} x {self.high * self.side:g} m"
             )
+        _refuse_ball(
+            "gabionwall", self.ball_diameter, max(self.energies), self.ball_mass, self.volume, self.dt
+        )
+        lightest = self.density * self.volume * (1.0 - self.dispersion) ** 3
+        # at dt sqrt(k/m) = 1 a grain leaves a spring with 1.05 of its energy at most, at 1.25 with 1.55, at 2 with 9
+        if self.k_ww * self.dt**2 > self.rebound * lightest:
+            raise StudyError(
+                f"gabionwall: springs of k_ww/rebound = {self.k_ww / self.rebound:g} N/m behind grains of "
+                f"{lightest:.2g} kg would give energy at steps of {self.dt:g} s: take dt below "
+                f"{math.sqrt(self.rebound * lightest / self.k_ww):.2g} s, or softer sand"
+            )
         self.packing()  # refuses what cannot be packed
 
     @property
@@ -246,3 +275,4 @@ class Layer(Case):
             raise StudyError(
                 f"layer: a ball of {self.ball_diameter:g} m does not go into a pit of {self.width:g} m"
             )
+        _refuse_ball("layer", self.ball_diameter, self.energy, self.ball_mass, self.volume, self.dt)

@@ -10,12 +10,19 @@ from tamis.sim.acd2.scene import Gabion, GabionWall, Impact, Layer
 from tamis.simulation import simulator
 from tamis.types import Array
 
-warm = drive.warm
-
 _REFERENCES = (
     "Dimnet et al. 2013, doi:10.1007/s00707-013-0900-8",
     "Fremond 2007, doi:10.1007/978-3-540-37334-4",
 )
+
+
+def warm() -> None:
+    """Compile every kernel of the family, once, before several processes or threads need them."""
+    drive.simulate_impact(Impact())
+    drive.simulate_gabion(Gabion(grains=2, side=0.2, settling=2e-3, hold=2e-3))
+    simulate_layer(  # as a wall, with which it shares its engine
+        Layer(grains=8, width=1.4, ball_diameter=0.6, energy=0.0, duration=1e-3, settling=0.5, tolerance=0.1)
+    )
 
 
 @simulator(
@@ -101,7 +108,8 @@ _STEPS = {
         "closure", doc="gap in the energy books over the largest entry; round-off if all is well"
     ),
     "momentum_closure": Port(
-        "momentum_closure", doc="gap in the momentum books of a step over the momentum of the ball"
+        "momentum_closure",
+        doc="gap in the momentum books of a step over the largest momentum at the start of an impact",
     ),
     "q": Port("q", doc="unit quaternions of the grains' principal axes at the end"),
 }
@@ -148,6 +156,7 @@ _STEPS = {
         "sand_energy": Port("sand_energy", unit="J", doc="energy stored in the sand at t"),
         "sand_work": Port("sand_work", unit="J", doc="work done by the sand on the grains since the start"),
         "net_energy": Port("net_energy", unit="J", doc="energy stored in the nets at t"),
+        "net_work": Port("net_work", unit="J", doc="work done by the nets on the grains since the start"),
         "lost_normal": Port("lost_normal", unit="J", doc="by k_n since the start"),
         "lost_tangential": Port("lost_tangential", unit="J", doc="by k_t since the start"),
         "lost_friction": Port("lost_friction", unit="J", doc="by dry friction since the start"),

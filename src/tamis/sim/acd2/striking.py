@@ -11,7 +11,7 @@ import numpy as np
 
 from tamis.errors import SimulationError, TamisWarning
 from tamis.sim.acd2 import kernels, struck
-from tamis.sim.acd2.drive import TOUCH, _grown, _room, _state
+from tamis.sim.acd2.drive import TOUCH, grown, room_of, state_of
 from tamis.sim.acd2.kernels import Grains, Room, State
 from tamis.sim.acd2.packing import grains_of
 from tamis.sim.acd2.struck import Signals, Wall
@@ -21,6 +21,7 @@ from tamis.types import Array, Indices
 
 CLEAR = 0.01  # of its diameter: how far from the grains a ball starts
 AWAY = 3.0  # m: where a ball waits
+MOVING = 0.05  # of the first ball's energy: what grains have before it that is worth a word
 DEEPEST = 0.1  # of the size of a grain: an overlap at the start that is not taken for one of corners
 
 
@@ -76,7 +77,7 @@ def start(x: Array, q: Array, planes: list[Any]) -> State:
     for point, normal in planes:
         places.append(np.array(point))
         turned.append(towards(np.array(normal)))
-    return _state(np.array(places), np.array(turned), 0.0, 64 + 8 * len(x))
+    return state_of(np.array(places), np.array(turned), 0.0, 64 + 8 * len(x))
 
 
 def towards(normal: Array) -> Array:
@@ -134,7 +135,7 @@ class Run:
         self.work = np.zeros((impacts, 7))
 
     def _room(self, pairs: int, contacts: int) -> Room:
-        room = _room(self.grains, pairs, contacts)
+        room = room_of(self.grains, pairs, contacts)
         room.factor[:] = np.eye(6)  # of the planes; that of others is written in each step
         return room
 
@@ -155,6 +156,8 @@ class Run:
     def strike(self, number: int, place: Array, velocity: Array) -> None:
         """Start the ball for one impact and take its steps."""
         state, moving = self.state, slice(0, self.wall.moving)
+        if number == 0:
+            self._look_at_rest(velocity)
         state.x[0], state.v[0, :3], state.v[0, 3:] = place, velocity, 0.0
         mass, v = self.grains.mass[moving], state.v[moving]
         self.starts[number] = place, velocity
@@ -162,6 +165,19 @@ class Run:
         self.kinetic[number] = 0.5 * (mass * v**2).sum()
         self.work[number] = self.wall.work
         self._advance(self.each)
+
+    def _look_at_rest(self, velocity: Array) -> None:
+        """Say so where grains have not come to rest before the first ball."""
+        grains = slice(1, self.wall.moving)
+        kinetic = 0.5 * float((self.grains.mass[grains] * self.state.v[grains] ** 2).sum())
+        ball = 0.5 * float(self.grains.mass[0, 0] * (velocity**2).sum())
+        if ball > 0.0 and kinetic > MOVING * ball:
+            warnings.warn(
+                f"the grains are not at rest when the ball comes: they have {kinetic:.3g} J, it has {ball:.3g} J; let "
+                f"them settle for longer than {self.laws.dt * self.settled:.3g} s",
+                TamisWarning,
+                stacklevel=4,
+            )
 
     def _advance(self, steps: int) -> None:
         laws, last = self.laws, self.done + steps
@@ -179,7 +195,7 @@ class Run:
                 more = status == kernels.MORE_CONTACTS
                 contacts = 2 * need if more else len(self.room.found.gap)
                 self.room = self._room(len(self.room.pairs) if more else 2 * need, contacts)
-                self.state = _grown(self.state, contacts)
+                self.state = grown(self.state, contacts)
 
     def warn(self) -> None:
         """Say so where jumps are not solved."""

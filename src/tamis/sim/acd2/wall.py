@@ -26,6 +26,7 @@ BOOKS = {
     "sand_energy": struck.SAND,
     "net_energy": struck.NET,
     "sand_work": struck.BY_SAND,
+    "net_work": struck.BY_NET,
     "lost_normal": struck.NORMAL,
     "lost_tangential": struck.TANGENTIAL,
     "lost_friction": struck.FRICTION,
