@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tamis.errors import SimulationError, StudyError
+from tamis.errors import SimulationError, StudyError, TamisWarning
 from tamis.sim.acd2 import struck, wall
 from tamis.sim.acd2.scene import GabionWall
 from tamis.simulation import find
@@ -104,7 +104,7 @@ def test_a_ball_wider_than_the_wall_comes_from_beyond_its_sides() -> None:
 
 
 def test_bad_walls_are_refused_by_name() -> None:
-    with pytest.raises(StudyError, match=r"energy_1 is 0: there is no impact"):
+    with pytest.raises(StudyError, match=r"gabion_wall: energy_1 is 0: there is no impact"):
         GabionWall(energy_1=0.0)
     with pytest.raises(StudyError, match=r"would strike at \(2, 0\) m from the middle"):
         GabionWall(hit_x=2.0)
@@ -112,6 +112,22 @@ def test_bad_walls_are_refused_by_name() -> None:
         GabionWall(side=0.2)
     with pytest.raises(SimulationError, match=r"sensor f\d: no grain of the back lies in the .* quarter"):
         wall.simulate_wall(GabionWall(**ONE | {"grains": 4, "side": 0.2}))
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"k_ww": 1e9}, r"the sand gives .* J more than it has taken, .* too long for springs of 1e\+09 N/m"),
+        (
+            {"dt": 5e-3, "sweeps": 500},
+            r"bodies overlap by up to .* mm in an impact, .* smaller step than 0\.005 s",
+        ),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::tamis.errors.TamisWarning")
+def test_a_step_that_is_too_long_is_told(change: dict[str, float], told: str) -> None:
+    with pytest.warns(TamisWarning, match=told):
+        wall.strike(GabionWall(**ONE | {"duration": 0.02} | change))
 
 
 def test_an_overlapping_start_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,7 +109,11 @@ class GabionWall(Case):
     the ball hangs, its weight is carried. They print a ball of 254 mm, which would weigh 67 kg in steel.
     """
 
-    across: int = port(3, bounds=(1, 21), doc="gabions side by side; their middle one is the central one")
+    across: int = port(
+        3,
+        bounds=(1, 21),
+        doc="gabions side by side; the middle one (of two the left, the lower) is the central one",
+    )
     high: int = port(3, bounds=(1, 21), doc="gabions on each other")
     packings: int = port(
         9, bounds=(1, 441), doc="different ones, laid in turn, each turned by one of the rotations of a cube"
@@ -173,16 +177,16 @@ class GabionWall(Case):
         super().__post_init__()
         if not self.energies:
             raise StudyError(
-                "gabionwall: energy_1 is 0: there is no impact; give the energies in their order"
+                "gabion_wall: energy_1 is 0: there is no impact; give the energies in their order"
             )
         if self.ball_diameter > 2.0 * self.side * min(self.across, self.high):
             raise StudyError(
-                f"gabionwall: a ball of {self.ball_diameter:g} m does not strike a wall of "
+                f"gabion_wall: a ball of {self.ball_diameter:g} m does not strike a wall of "
                 f"{self.across * self.side:g} x {self.high * self.side:g} m; take a smaller one"
             )
         if abs(self.hit_x) > 0.5 * self.across * self.side or abs(self.hit_z) > 0.5 * self.high * self.side:
             raise StudyError(
-                f"gabionwall: the ball would strike at ({self.hit_x:g}, {self.hit_z:g}) m from the middle, beside a "
+                f"gabion_wall: the ball would strike at ({self.hit_x:g}, {self.hit_z:g}) m from the middle, beside a "
                 f"wall of {self.across * self.side:g} x {self.high * self.side:g} m"
             )
         self.packing()  # refuses what cannot be packed

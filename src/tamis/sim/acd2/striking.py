@@ -22,6 +22,7 @@ from tamis.types import Array, Indices
 CLEAR = 0.01  # of its diameter: how far from the grains a ball starts
 AWAY = 3.0  # m: where a ball waits
 DEEPEST = 0.1  # of the size of a grain: an overlap at the start that is not taken for one of corners
+GIVEN = 0.1  # of the energy of the balls: springs that give that much beyond what they took are not followed
 
 
 @dataclass(frozen=True)
@@ -182,16 +183,30 @@ class Run:
                 self.state = _grown(self.state, contacts)
 
     def warn(self) -> None:
-        """Say so where jumps are not solved."""
-        residual = self.signals.residual
-        slow = np.flatnonzero(residual > self.laws.tolerance)
+        """Say so where jumps are not solved, and where the step is too long for what it is to follow."""
+        residual, laws = self.signals.residual, self.laws
+        slow = np.flatnonzero(residual > laws.tolerance)
+        found = []
         if slow.size:
-            warnings.warn(
-                f"the jump was not solved to {self.laws.tolerance:g} in {slow.size} of {len(residual)} steps; the "
-                f"largest residual is {residual.max():.2g}: allow more sweeps",
-                TamisWarning,
-                stacklevel=3,
+            found.append(
+                f"the jump was not solved to {laws.tolerance:g} in {slow.size} of {len(residual)} steps; the "
+                f"largest residual is {residual.max():.2g}: allow more sweeps"
             )
+        deepest, size = float(self.signals.overlap[self.settled :].max()), laws.touch / TOUCH
+        if deepest > DEEPEST * size:
+            found.append(
+                f"bodies overlap by up to {1e3 * deepest:.3g} mm in an impact, more than {DEEPEST:g} of the size "
+                f"of a grain, {1e3 * size:.3g} mm: take a smaller step than {laws.dt:g} s (dt)"
+            )
+        struck_with = 0.5 * self.grains.mass[0, 0] * (self.starts[:, 1] ** 2).sum()
+        given = float(self.signals.books[:, [struck.SAND, struck.BY_SAND]].sum(axis=1).max())
+        if given > GIVEN * struck_with:
+            found.append(
+                f"the sand gives {given:.3g} J more than it has taken, where the ball brings {struck_with:.3g} J: a "
+                f"step of {laws.dt:g} s is too long for springs of {laws.sand[0]:g} N/m; take a smaller one (dt)"
+            )
+        for text in found:
+            warnings.warn(text, TamisWarning, stacklevel=3)
 
     def corners(self) -> Array:
         """Return where all corners of the grains are."""
