@@ -201,6 +201,14 @@ def test_the_title_gives_inputs_with_units_and_whole_numbers_as_such(model):
     assert "model.py:ball: h = 2 m, n = 10<" in (model / "a.svg").read_text()
 
 
+def test_what_a_simulator_warns_of_is_told_beside_its_picture(model, capsys):
+    path = model / "model.py"
+    warns = "import warnings\n    warnings.warn('the step is coarse', tamis.TamisWarning)\n    "
+    path.write_text(path.read_text().replace("if h == 7:", warns + "if h == 7:"))
+    assert main(["sim", "model.py:ball", "--storyboard", "a.svg"]) == 0
+    assert capsys.readouterr().err == "warning: the step is coarse\n"
+
+
 def test_what_is_over_in_a_moment_is_shown_in_slow_motion(model):
     assert main(["sim", "model.py:ball", "n=10", "--storyboard", "a.svg"]) == 0
     text = (model / "a.svg").read_text()

@@ -513,6 +513,15 @@ def test_what_stands_still_before_a_lone_body_lets_it_through(monkeypatch) -> No
     assert (polygons(storyboard(clear, "wall"), 2).get_facecolors()[:, 3] == 1.0).all()
 
 
+def test_a_net_that_stands_before_a_lone_body_is_drawn_in_full(monkeypatch) -> None:
+    monkeypatch.setattr("tamis.report.storyboard.best_view", lambda *_: camera(0, 0))
+    strand = np.array([[-1.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
+    shapes = (Shape("sphere", (0.3,), "rock"), Shape("line", (), "net", strand, ((0, 1),)))
+    poses = np.stack([posed(np.array([[0, y, 0.1], [0, -1.0, 0]])) for y in (2.0, 0.0)])
+    faces = polygons(storyboard(Replay(shapes, np.arange(2.0), poses), "net"), 1).get_edgecolors()
+    assert (faces[:, 3] > 0.9).any() and not ((faces[:, 3] > 0.0) & (faces[:, 3] < 0.7)).any()
+
+
 def test_in_a_plane_nothing_stands_before_a_lone_disk() -> None:
     """A large disk that rises among small ones: none of them is nearer to the viewer, so none is seen through."""
     upright = quaternion((1, 0, 0), 0.5 * np.pi)

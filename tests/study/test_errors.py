@@ -209,7 +209,19 @@ def test_a_simulator_that_fails_everywhere_is_found_by_check(ball, capsys):
         )
     )
     assert main(["check", str(ball / "study.toml")]) == 2
-    assert "fails in the middle of the prior" in capsys.readouterr().err
+    assert "fails in the middle of the prior, at h0=1, e=" in capsys.readouterr().err
+
+
+def test_check_tells_each_warning_of_the_simulator_once_and_plainly(ball, capsys):
+    model = ball / "model.py"
+    model.write_text(
+        "import warnings\n"
+        + model.read_text().replace(
+            '    return {"t": T,', "    warnings.warn('coarse', tamis.TamisWarning)\n    return {\"t\": T,"
+        )
+    )
+    assert main(["check", str(ball / "study.toml")]) == 0
+    assert capsys.readouterr().err == "warning: coarse\n"
 
 
 def test_prior_outside_the_bounds_of_a_port(ball):

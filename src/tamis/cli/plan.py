@@ -72,8 +72,10 @@ def print_plan(path: Path) -> int:
             say(f"{origin.name}: its posterior is up to date")
         else:
             say(f"{origin.name}: its posterior is made first")
-            _print_costs(_with_numbers(origin.study), "posterior", indent="  ")
-    _print_costs(study, "report")
+            with terminal.told_plainly():
+                _print_costs(_with_numbers(origin.study), "posterior", indent="  ")
+    with terminal.told_plainly():
+        _print_costs(study, "report")
     _print_states(raw)
     return 0
 
@@ -223,7 +225,7 @@ def _one_point(study: Study) -> tuple[float, int, int]:
                 _check_contract(study, inputs, seconds)
         except SimulationError as error:
             raise StudyError(
-                f"the simulator fails in the middle of the prior, at {inputs}: {error}"
+                f"the simulator fails in the middle of the prior, at {_written(inputs)}: {error}"
             ) from error
     _check_observed(experiment, seen)
     _check_others(study, middle, seconds)
@@ -232,6 +234,14 @@ def _one_point(study: Study) -> tuple[float, int, int]:
     )
     each, otherwise = (outputs, lean) if whole is simulator else (lean, outputs)
     return seconds, _stored(each), _stored(otherwise)
+
+
+def _written(inputs: Inputs) -> str:
+    """Write inputs as they are given on the command line."""
+    return ", ".join(
+        f"{key}={value:.4g}" if isinstance(value, float) else f"{key}={value}"
+        for key, value in inputs.items()
+    )
 
 
 def _stored(outputs: Outputs) -> int:

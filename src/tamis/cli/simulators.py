@@ -44,7 +44,8 @@ def describe(arguments: argparse.Namespace) -> int:
         path, inputs = arguments.storyboard, _values(arguments.inputs)
         tell_of_compiling(simulator)
         through = [name for name in arguments.through.split(",") if name]
-        frames, span = write_storyboard(simulator, inputs, path, field=arguments.field, through=through)
+        with told_plainly():
+            frames, span = write_storyboard(simulator, inputs, path, field=arguments.field, through=through)
         say(f"{path}: {frames} frames over {span:.4g} s")
         return DONE
     if not (arguments.inputs or arguments.run):

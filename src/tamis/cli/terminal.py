@@ -25,19 +25,26 @@ def say(text: str = "") -> None:
 
 @contextmanager
 def told_plainly() -> Iterator[None]:
-    """Print what tamis warns of as one line each, without the place in its source."""
+    """Print what tamis warns of as one line each, without the place in its source; said again, it is not repeated."""
     import warnings
 
     from tamis.errors import TamisWarning
 
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", TamisWarning)
-        yield
-    for warning in caught:
-        if issubclass(warning.category, TamisWarning):
-            print(f"warning: {visible(str(warning.message))}", file=sys.stderr, flush=True)
-        else:
-            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    caught: list[warnings.WarningMessage] = []
+    told: set[str] = set()
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", TamisWarning)
+            yield
+    finally:
+        for warning in caught:
+            if issubclass(warning.category, TamisWarning):
+                text = visible(str(warning.message))
+                if text not in told:
+                    print(f"warning: {text}", file=sys.stderr, flush=True)
+                told.add(text)
+            else:
+                warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
 
 
 @contextmanager

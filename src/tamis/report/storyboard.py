@@ -2,14 +2,15 @@
 
 One camera for all frames, fitted to everything the shapes do, so that frames compare and lengths can be measured with
 the scale bar; it stands where most of what moves is seen, and what stands still before a body that is alone in its
-group, a rock behind the wall that it hits, lets it through. Colours are groups, or a field; what has moved since the
-first frame is stronger and has a dark rim, because in a wall of three hundred blocks the eye does not find the five
-that fell.
+group, a rock behind the wall that it hits, lets it through, unless it is a line, which hides nothing. Colours are
+groups, or a field; what has moved since the first frame is stronger and has a dark rim, because in a wall of three
+hundred blocks the eye does not find the five that fell.
 """
 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -23,7 +24,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
-from tamis.errors import StudyError, nearest
+from tamis.errors import StudyError, TamisWarning, nearest
 from tamis.interfaces import Port, Simulator
 from tamis.replays import Replay
 from tamis.report.camera import FRAME, best_view
@@ -99,7 +100,10 @@ def write_storyboard(
     check_figure_path(path, "storyboard")
     name = simulator.name
     with Workers(1) as workers:  # a crash of the simulator is told there
-        replay = to_look_at(simulator, inputs, workers)
+        warned: list[str] = []
+        replay = to_look_at(simulator, inputs, workers, warned=warned)
+    for text in warned:
+        warnings.warn(text, TamisWarning, stacklevel=2)
     given = ", ".join(f"{key} = {_written(value, simulator.inputs[key])}" for key, value in inputs.items())
     figure = storyboard(replay, f"{name}: {given}" if given else name, field=field, through=through)
     write_figure(figure, path, "storyboard")
@@ -167,7 +171,7 @@ def storyboard(
             corners = seen.points[i, : len(solids[i].points)]
             painted = paint(solids[i], corners, seen.turn[i], colour, _pen(solids[i].reach * scale, strong))
             clear = _GLASS if groups[i] in through else 1.0
-            if not strong and any(_before(seen, i, j) for j in behind):
+            if not strong and solids[i].kind != "line" and any(_before(seen, i, j) for j in behind):
                 clear = min(clear, _VEIL)
             polygons += painted if clear == 1.0 else [_clearer(polygon, clear) for polygon in painted]
             behind += [i] if i in alone else []

@@ -23,9 +23,14 @@ _PACKAGE = str(Path(__file__).parent.parent)
 
 
 def replay(
-    simulator: Simulator, inputs: Inputs, fps: float, workers: Workers, timeout: float | None = None
+    simulator: Simulator,
+    inputs: Inputs,
+    fps: float,
+    workers: Workers,
+    timeout: float | None = None,
+    warned: list[str] | None = None,
 ) -> Replay:
-    """Replay one point in a child process, which sends the replay back in an array file.
+    """Replay one point in a child process, which sends the replay back in an array file; ``warned`` of is put there.
 
     `SimulationError` where the physics fails, `StudyError` where the simulator crashes, is late or ends its process.
     """
@@ -46,15 +51,21 @@ def replay(
         ]
         where = f" ({Path(places[-1][0]).name}, line {places[-1][1]})" if places else ""
         raise StudyError(f"replay of {simulator.name}: {run.error.removeprefix('StudyError: ')}{where}")
+    if warned is not None:
+        warned[:] = run.warnings
     return Replay.from_bytes(read_arrays(content)["replay"].tobytes())
 
 
 def to_look_at(
-    simulator: Simulator, inputs: Inputs, workers: Workers, timeout: float | None = None
+    simulator: Simulator,
+    inputs: Inputs,
+    workers: Workers,
+    timeout: float | None = None,
+    warned: list[str] | None = None,
 ) -> Replay:
     """Replay one point with instants enough for a picture: what is over in a moment is made again in slow motion."""
-    seen = replay(simulator, inputs, _FPS, workers, timeout)
+    seen = replay(simulator, inputs, _FPS, workers, timeout, warned)
     span = float(seen.times[-1] - seen.times[0])
     if span > 0 and len(seen.times) < _FEWEST:
-        seen = replay(simulator, inputs, _SLOW / span, workers, timeout)
+        seen = replay(simulator, inputs, _SLOW / span, workers, timeout, warned)
     return seen

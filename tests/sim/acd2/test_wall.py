@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tamis.errors import SimulationError, StudyError
+from tamis.errors import SimulationError, StudyError, TamisWarning
 from tamis.sim.acd2 import struck, wall
 from tamis.sim.acd2.scene import GabionWall
 from tamis.sim.acd2.striking import Built, Laws, Run, bodies, stand
@@ -156,7 +156,7 @@ def test_a_ball_wider_than_the_wall_comes_from_beyond_its_sides() -> None:
 
 
 def test_bad_walls_are_refused_by_name() -> None:
-    with pytest.raises(StudyError, match=r"energy_1 is 0: there is no impact"):
+    with pytest.raises(StudyError, match=r"gabion_wall: energy_1 is 0: there is no impact"):
         GabionWall(energy_1=0.0)
     with pytest.raises(StudyError, match=r"would strike at \(2, 0\) m from the middle"):
         GabionWall(hit_x=2.0)
@@ -174,6 +174,14 @@ def test_bad_walls_are_refused_by_name() -> None:
         wall.simulate_wall(GabionWall(**ONE | {"grains": 4, "side": 0.2}))
 
 
+@pytest.mark.filterwarnings("ignore::tamis.errors.TamisWarning")
+def test_a_step_that_is_too_long_is_told() -> None:
+    told = r"bodies overlap by up to .* mm in an impact, .* smaller step than 0\.005 s"
+    with pytest.warns(TamisWarning, match=told):
+        wall.strike(GabionWall(**ONE | {"duration": 0.02, "dt": 5e-3, "sweeps": 500}))
+
+
+@pytest.mark.filterwarnings("ignore:the jump was not solved")  # of the packing, where it is not kept yet
 def test_an_overlapping_start_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     scene = GabionWall(**ONE | {"across": 2, "gap": 0.0})
     shapes, x, q = wall.packed(scene.packing())

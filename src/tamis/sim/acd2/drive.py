@@ -85,10 +85,12 @@ def pack(scene: Gabion, every: int = 0) -> Packing:
             state, room, record, done, min(done + beat, counts[0]), 0.0, 0.0, EASE
         )
     if state.half.max() > 0.5 * scene.side * (1.0 + 1e-12):
+        solid = scene.grains * scene.volume / scene.side**3
         raise SimulationError(
             f"the grains cannot be packed: after {scene.patience:g} s the box still measures "
-            f"{2 * state.half.max():.4g} m instead of {scene.side:g} m; allow more time (patience) or a harder push "
-            "(hardest), or take fewer or smaller grains"
+            f"{2 * state.half.max():.4g} m instead of {scene.side:g} m, of which they would fill {solid:.2g}; take a "
+            "larger box, or fewer or smaller grains (a box of few grains holds less); acd2.gabion may also be given "
+            "more time (patience) or a harder push (hardest)"
         )
     closed, settled = done, done + counts[1]
     state, room, done = run.advance(state, room, record, closed, settled, scene.gravity, scene.mu, EASE)

@@ -126,9 +126,11 @@ class GabionWall(Case):
     """
 
     across: int = port(
-        3, bounds=(1, 21), doc="gabions side by side; the middle one, or left of it, is the central one"
+        3,
+        bounds=(1, 21),
+        doc="gabions side by side; the middle one (of two the left, the lower) is the central one",
     )
-    high: int = port(3, bounds=(1, 21), doc="gabions on each other; likewise, or below it")
+    high: int = port(3, bounds=(1, 21), doc="gabions on each other")
     packings: int = port(
         9, bounds=(1, 441), doc="different ones, laid in turn, each turned by one of the rotations of a cube"
     )
@@ -191,26 +193,26 @@ class GabionWall(Case):
         super().__post_init__()
         if not self.energies:
             raise StudyError(
-                "gabionwall: energy_1 is 0: there is no impact; give the energies in their order"
+                "gabion_wall: energy_1 is 0: there is no impact; give the energies in their order"
             )
         if self.ball_diameter > 2.0 * self.side * min(self.across, self.high):
             raise StudyError(
-                f"gabionwall: a ball of {self.ball_diameter:g} m does not strike a wall of "
+                f"gabion_wall: a ball of {self.ball_diameter:g} m does not strike a wall of "
                 f"{self.across * self.side:g} x {self.high * self.side:g} m; take a smaller one"
             )
         if abs(self.hit_x) > 0.5 * self.across * self.side or abs(self.hit_z) > 0.5 * self.high * self.side:
             raise StudyError(
-                f"gabionwall: the ball would strike at ({self.hit_x:g}, {self.hit_z:g}) m from the middle, beside a "
+                f"gabion_wall: the ball would strike at ({self.hit_x:g}, {self.hit_z:g}) m from the middle, beside a "
                 f"wall of {self.across * self.side:g} x {self.high * self.side:g} m"
             )
         _refuse_ball(
-            "gabionwall", self.ball_diameter, max(self.energies), self.ball_mass, self.volume, self.dt
+            "gabion_wall", self.ball_diameter, max(self.energies), self.ball_mass, self.volume, self.dt
         )
         lightest = self.density * self.volume * (1.0 - self.dispersion) ** 3
         # at dt sqrt(k/m) = 1 a grain leaves a spring with 1.05 of its energy at most, at 1.25 with 1.55, at 2 with 9
         if self.k_ww * self.dt**2 > self.rebound * lightest:
             raise StudyError(
-                f"gabionwall: springs of k_ww/rebound = {self.k_ww / self.rebound:g} N/m behind grains of "
+                f"gabion_wall: springs of k_ww/rebound = {self.k_ww / self.rebound:g} N/m behind grains of "
                 f"{lightest:.2g} kg would give energy at steps of {self.dt:g} s: take dt below "
                 f"{math.sqrt(self.rebound * lightest / self.k_ww):.2g} s, or softer sand"
             )

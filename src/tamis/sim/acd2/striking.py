@@ -198,16 +198,23 @@ class Run:
                 self.state = grown(self.state, contacts)
 
     def warn(self) -> None:
-        """Say so where jumps are not solved."""
-        residual = self.signals.residual
-        slow = np.flatnonzero(residual > self.laws.tolerance)
+        """Say so where jumps are not solved, and where the step is too long for the impact."""
+        residual, laws = self.signals.residual, self.laws
+        slow = np.flatnonzero(residual > laws.tolerance)
+        found = []
         if slow.size:
-            warnings.warn(
-                f"the jump was not solved to {self.laws.tolerance:g} in {slow.size} of {len(residual)} steps; the "
-                f"largest residual is {residual.max():.2g}: allow more sweeps",
-                TamisWarning,
-                stacklevel=3,
+            found.append(
+                f"the jump was not solved to {laws.tolerance:g} in {slow.size} of {len(residual)} steps; the "
+                f"largest residual is {residual.max():.2g}: allow more sweeps"
             )
+        deepest, size = float(self.signals.overlap[self.settled :].max()), laws.touch / TOUCH
+        if deepest > DEEPEST * size:
+            found.append(
+                f"bodies overlap by up to {1e3 * deepest:.3g} mm in an impact, more than {DEEPEST:g} of the size "
+                f"of a grain, {1e3 * size:.3g} mm: take a smaller step than {laws.dt:g} s (dt)"
+            )
+        for text in found:
+            warnings.warn(text, TamisWarning, stacklevel=3)
 
     def corners(self) -> Array:
         """Return where all corners of the grains are."""
