@@ -195,6 +195,32 @@ def test_rows_of_another_version_are_run_again(scripts, tmp_path):
     assert list(impacts.known(file)) == [("default", 0, 20.0)]
 
 
+def test_rows_of_another_wall_count_for_nothing(scripts, monkeypatch):
+    """With the speeds of the tests kept, a table of the default wall would be taken for one of the user's."""
+    impacts, stored = scripts["impacts"], scripts["stored"]
+    assert impacts.version() == impacts.STUDY.simulator.version and len(impacts.known(stored.FILE)) == 600
+    monkeypatch.setattr(impacts, "STUDY", dataclasses.replace(impacts.STUDY, fixed={"rows": 3}))
+    assert not impacts.known(stored.FILE)
+    with pytest.raises(
+        StudyError, match=r'runs\.csv has no runs "default" of this wall \(version \d+; rows = 3\)'
+    ):
+        stored.runs()
+
+
+def test_the_table_of_runs_is_not_emptied_for_want_of_results(scripts, tmp_path, monkeypatch):
+    stored = scripts["stored"]
+    before = stored.FILE.read_text()
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "runs.csv").write_text(before)
+    monkeypatch.setattr(stored, "HERE", tmp_path)
+    monkeypatch.setattr(stored, "FILE", tmp_path / "data" / "runs.csv")
+    with pytest.raises(StudyError, match="stays as it is"):
+        stored.keep()
+    assert stored.FILE.read_text() == before
+    with pytest.raises(SystemExit, match="stays as it is"):
+        scripts["impacts"].told(stored.keep)
+
+
 @pytest.mark.slow
 def test_the_stored_runs_give_surrogates_and_indices_as_printed(scripts):
     """600 impacts: errors left out, and which parameter rules where (Gupta et al. 2023, sections 4.2 and 4.3)."""
