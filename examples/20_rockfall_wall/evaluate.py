@@ -10,7 +10,7 @@ import warnings
 
 import numpy as np
 from checks import FILE
-from impacts import HERE, LOW, NUMBERS, SPEEDS, both, impact, told
+from impacts import HERE, LOW, NUMBERS, SPEEDS, both, impact, plainly
 
 import tamis
 from tamis import Study
@@ -155,4 +155,4 @@ def main():
 
 
 if __name__ == "__main__":
-    told(main)
+    plainly(main)

@@ -10,7 +10,7 @@ import warnings
 import matplotlib
 import numpy as np
 from evaluate import mode
-from impacts import HERE, HIGH, LOW, SPEEDS, STUDY, run, told
+from impacts import HERE, HIGH, LOW, SPEEDS, STUDY, plainly, run
 from matplotlib.figure import Figure
 
 import tamis
@@ -128,4 +128,4 @@ def main():
 
 
 if __name__ == "__main__":
-    told(main)
+    plainly(main)

@@ -109,7 +109,7 @@ def fill(file, asked):
                 written(out, variant, number, speed, [*parameters.values(), *row])
 
 
-def told(main):
+def plainly(main):
     """Run a script; what is missing or wrong is said in a sentence."""
     try:
         main()

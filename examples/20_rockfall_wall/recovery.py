@@ -10,7 +10,7 @@ import warnings
 
 import numpy as np
 from checks import FILE
-from impacts import HIGH, LOW, SD, both, told
+from impacts import HIGH, LOW, SD, both, plainly
 from stored import surrogate, tests
 
 import tamis
@@ -46,4 +46,4 @@ def main():
 
 
 if __name__ == "__main__":
-    told(main)
+    plainly(main)

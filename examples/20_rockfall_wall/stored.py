@@ -9,7 +9,7 @@ import argparse
 from dataclasses import replace
 
 import numpy as np
-from impacts import ALL, HEAD, HERE, HIGH, LOW, NUMBERS, SPEEDS, STUDY, both, known, told, twelve, written
+from impacts import ALL, HEAD, HERE, HIGH, LOW, NUMBERS, SPEEDS, STUDY, both, known, plainly, twelve, written
 
 from tamis.errors import StudyError
 from tamis.inference.likelihood import Emulated
@@ -93,4 +93,4 @@ def main():
 
 
 if __name__ == "__main__":
-    told(main)
+    plainly(main)
