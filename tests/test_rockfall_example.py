@@ -33,6 +33,10 @@ def scripts(monkeypatch):
         "share_stopped",
         "stored",
         "recovery",
+        "breaking",
+        "evaluate",
+        "figures",
+        "numerical",
     )
     yield {name: importlib.import_module(name) for name in names}
     for name in names:
@@ -76,6 +80,9 @@ def test_numbers_and_curves_are_written_side_by_side(scripts, tmp_path, monkeypa
     monkeypatch.setattr(sys, "argv", ["instants.py", str(tmp_path / "none.csv"), str(tmp_path / "1.csv")])
     with pytest.raises(SystemExit, match=r"none\.csv"):
         scripts["instants"].main()
+    monkeypatch.setattr(sys, "argv", ["instants.py", str(source), str(tmp_path / "nowhere" / "520.csv")])
+    with pytest.raises(SystemExit, match="there is no folder"):
+        scripts["instants"].main()
 
 
 def test_curves_that_do_not_serve_are_refused(scripts, tmp_path):
@@ -96,6 +103,14 @@ def test_curves_that_do_not_serve_are_refused(scripts, tmp_path):
     )
     with pytest.raises(StudyError, match='gives t in "ms"; convert it to s'):
         read(tmp_path / "units.csv")
+    good = np.loadtxt(curves(tmp_path / "good.csv", until=4.0), delimiter=",", skiprows=1)
+    for rows, words in (
+        (good + np.array([0.0, 2.3, 0.0, 0.0, 0.0]), r"column top: 2\.3\d* m as the impact begins"),
+        (good * [1.0, 1.0, -1.0, 1.0, 1.0], "column base: goes to -1 m; displacements are positive"),
+    ):
+        np.savetxt(tmp_path / "off.csv", rows, delimiter=",", header="t,top,base,c,d", comments="")
+        with pytest.raises(StudyError, match=words):
+            read(tmp_path / "off.csv")
 
 
 def test_impacts_of_a_trajectory_code(scripts, tmp_path):
@@ -114,9 +129,14 @@ def test_impacts_of_a_trajectory_code(scripts, tmp_path):
     assert (
         read.share([True, True, False, True]) == "3 of 4: 0.75 (0.35 to 0.95)"
     )  # quantiles of Beta(3.5, 1.5)
+    assert read.share([1.0, 0.5, 0.5, 1.0]) == "3 of 4: 0.75 (0.35 to 0.95)"  # repeats are no further impacts
     for text, words in (
         ("height [m]\n1.0\n", "neither energy nor speed"),
         ("energy [kJ]\n520\n", 'gives energy in "kJ"; convert it to J'),
+        (
+            "energy [J]\n520000\n0\n",
+            "energy must be above 0 in every row",
+        ),  # to the simulator, 0 is none given
         ("energy [J],colour\n520,1\n", 'no input "colour" of an impact'),
     ):
         (tmp_path / "bad.csv").write_text(text)
@@ -193,6 +213,32 @@ def test_rows_of_another_version_are_run_again(scripts, tmp_path):
         impacts.written(out, "default", 0, 20.0, np.arange(21.0))
         out.write("default,1,3,20," + ",".join(["0"] * 21) + "\n")
     assert list(impacts.known(file)) == [("default", 0, 20.0)]
+
+
+def test_rows_of_another_wall_count_for_nothing(scripts, monkeypatch):
+    """With the speeds of the tests kept, a table of the default wall would be taken for one of the user's."""
+    impacts, stored = scripts["impacts"], scripts["stored"]
+    assert impacts.version() == impacts.STUDY.simulator.version and len(impacts.known(stored.FILE)) == 600
+    monkeypatch.setattr(impacts, "STUDY", dataclasses.replace(impacts.STUDY, fixed={"rows": 3}))
+    assert not impacts.known(stored.FILE)
+    with pytest.raises(
+        StudyError, match=r'runs\.csv has no runs "default" of this wall \(version \d+; rows = 3\)'
+    ):
+        stored.runs()
+
+
+def test_the_table_of_runs_is_not_emptied_for_want_of_results(scripts, tmp_path, monkeypatch):
+    stored = scripts["stored"]
+    before = stored.FILE.read_text()
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "runs.csv").write_text(before)
+    monkeypatch.setattr(stored, "HERE", tmp_path)
+    monkeypatch.setattr(stored, "FILE", tmp_path / "data" / "runs.csv")
+    with pytest.raises(StudyError, match="stays as it is"):
+        stored.keep()
+    assert stored.FILE.read_text() == before
+    with pytest.raises(SystemExit, match="stays as it is"):
+        scripts["impacts"].plainly(stored.keep)
 
 
 @pytest.mark.slow

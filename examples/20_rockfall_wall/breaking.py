@@ -9,7 +9,7 @@ breakable.toml``.
 import warnings
 
 import numpy as np
-from impacts import HERE, NUMBERS
+from impacts import HERE, NUMBERS, plainly
 from stored import surrogate, tests
 
 import tamis
@@ -55,4 +55,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    plainly(main)

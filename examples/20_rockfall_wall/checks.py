@@ -8,7 +8,7 @@ prints what they say. They are also the truths that `recovery.py` calibrates aga
 import argparse
 
 import numpy as np
-from impacts import ALL, HERE, NUMBERS, SPEEDS, fill, known, prior
+from impacts import ALL, HERE, NUMBERS, SPEEDS, fill, known, plainly, prior
 
 FILE = HERE / "data" / "checks.csv"
 POINTS = 32  # of the sequence that fresh points are taken from
@@ -67,4 +67,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    plainly(main)

@@ -10,7 +10,7 @@ import warnings
 import matplotlib
 import numpy as np
 from evaluate import mode
-from impacts import HERE, HIGH, LOW, SPEEDS, STUDY, run
+from impacts import HERE, HIGH, LOW, SPEEDS, STUDY, plainly, run
 from matplotlib.figure import Figure
 
 import tamis
@@ -50,7 +50,7 @@ def design(found):
                 ax.set_xlabel(TITLES[names[j]])
             if j == 0:
                 ax.set_ylabel(TITLES[names[i]])
-    figure.suptitle("300 points of the prior, draws of the posterior of all data, and its mean (+)")
+    figure.suptitle(f"{len(asked)} points of the prior, draws of the posterior of all data, and its mean (+)")
     return figure
 
 
@@ -102,16 +102,17 @@ def main():
     )
     alone = curves(mode(base.posterior))
     grey, blue = (style.PRIOR_FILL, prior), (style.TOTAL, posterior)
+    count = len(found.design.x)
     drawn = {
         "design": design(found),
         "envelope": against_time(
             "All that the prior allows, and the run at its mean",
-            {"300 runs": grey},
+            {f"{count} runs": grey},
             {"mean of the prior": (style.FAILURE, curves(middle))},
         ),
         "calibrated": against_time(
             "Calibrated with all data",
-            {"300 runs of the prior": grey, "posterior, 90 %": blue},
+            {f"{count} runs of the prior": grey, "posterior, 90 %": blue},
             {"mean of the posterior": (style.POSTERIOR, best)},
         ),
         "point": against_time(
@@ -127,4 +128,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    plainly(main)

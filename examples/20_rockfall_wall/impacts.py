@@ -4,6 +4,7 @@ Wall, prior, speeds and errors of measurement are those of `common.toml`, so tha
 """
 
 import csv
+import sys
 import tempfile
 import time
 import warnings
@@ -15,13 +16,14 @@ from observe import INSTANTS, base, c, d, top
 import tamis
 from tamis import Study
 from tamis.design import sobol
+from tamis.errors import StudyError, TamisError
 
 HERE = Path(__file__).parent
 STUDY = Study.load(HERE / "common.toml")
 ALL = {"d_z": 0.068, "v_p": 0.071, "mu_cc": 0.316, "mu_cs": 0.307, "e": 0.222}  # Table 5, 'all'
 LOW, HIGH = ({one.name: float(one.prior.ppf(q)) for one in STUDY.space.parameters} for q in (0.0, 1.0))
 SPEEDS = tuple(float(test.conditions["speed"]) for test in STUDY.calibrated)
-SD = np.concatenate([np.full(3, one.noise.sd) for one in STUDY.calibrated[0].observations])
+SD = np.array([one.noise.sd for test in STUDY.calibrated for one in test.observations for _ in INSTANTS])
 NUMBERS = [f"{point} {instant}" for point in ("top", "base", "c", "d") for instant in INSTANTS]
 HEAD = ["variant", "version", "point", "speed", *ALL, *NUMBERS, "lost", "at_rest", "unsolved", "cpu"]
 
@@ -53,21 +55,45 @@ def impact(inputs):
     return [*twelve(found), *told, time.process_time() - start]
 
 
+def version():
+    """Return whose rows count: the version of the simulator, and the inputs by which a wall is not the default one."""
+    return "; ".join([STUDY.simulator.version, *(f"{name} = {x}" for name, x in sorted(STUDY.fixed.items()))])
+
+
 def known(file):
     """Return the rows of a file by variant, number of the point and speed: parameters, displacements, the rest.
 
-    Rows of another version of the simulator count for nothing.
+    Rows of another version of the simulator, or of another wall, count for nothing.
     """
     if not file.exists():
         return {}
     with file.open() as lines:
-        rows = [row for row in list(csv.reader(lines))[1:] if row[1] == STUDY.simulator.version]
+        rows = [row for row in list(csv.reader(lines))[1:] if row[1] == version()]
     return {(row[0], int(row[2]), float(row[3])): np.array(row[4:], dtype=float) for row in rows}
+
+
+def both(file, variant):
+    """Return {point: (parameters (5,), displacements (24,) by test)} of a variant run at both speeds."""
+    rows = {key[1:]: row for key, row in known(file).items() if key[0] == variant}
+    points = sorted({point for point, _ in rows if all((point, speed) in rows for speed in SPEEDS)})
+    if not points:
+        raise StudyError(
+            f'{file.name} has no runs "{variant}" of this wall (version {version()}) at both '
+            f"{' and '.join(f'{speed:g}' for speed in SPEEDS)} m/s"
+        )
+    first, last = len(ALL), len(ALL) + len(NUMBERS)
+    return {
+        point: (
+            rows[point, SPEEDS[0]][:first],
+            np.concatenate([rows[point, speed][first:last] for speed in SPEEDS]),
+        )
+        for point in points
+    }
 
 
 def written(out, variant, number, speed, numbers):
     """Add a row: parameters, displacements, the rest."""
-    start = [variant, STUDY.simulator.version, number, f"{speed:g}"]
+    start = [variant, version(), number, f"{speed:g}"]
     csv.writer(out, lineterminator="\n").writerow([*start, *(f"{x:.6g}" for x in numbers)])
 
 
@@ -81,3 +107,11 @@ def fill(file, asked):
             row = impact({**more, **parameters, "speed": speed})
             with file.open("a") as out:
                 written(out, variant, number, speed, [*parameters.values(), *row])
+
+
+def plainly(main):
+    """Run a script; what is missing or wrong is said in a sentence."""
+    try:
+        main()
+    except TamisError as error:
+        sys.exit(str(error))

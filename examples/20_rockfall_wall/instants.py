@@ -3,7 +3,8 @@
 ``python instants.py curves.csv data/520.csv``: columns ``t [s]`` after the impact has begun, ``top [m]``, ``base [m]``,
 ``c [m]`` and ``d [m]``. The curves must reach the instants of `observe.py` and last until the wall is at rest. They may
 scatter as video does: the number at an instant and the largest are those of means over 40 ms, that at rest is the mean
-of the last 0.2 s. The curves go to ``data/curves-520.csv``, which `all.toml` draws behind its bands.
+of the last 0.2 s. They begin at zero and are positive along the flight. They are kept as ``data/curves-520.csv``, which
+`all.toml` draws behind its bands.
 """
 
 import argparse
@@ -21,6 +22,7 @@ UNITS = {"t": "s", **dict.fromkeys(POINTS, "m")}
 HALF = 0.02  # s, half the time over which a curve is averaged
 SETTLED = 0.2  # s at the end of a curve over which it must not move on
 FAR = 30.0  # m: no wall goes so far; the curve is in another unit
+ZERO = 0.1  # m, within which a curve is zero as the impact begins, and beyond which it does not go against the flight
 MOVES, SURE = 0.02, 3.0  # of its largest value, or as many standard errors of what it scatters by
 
 
@@ -37,7 +39,7 @@ def at_rest(path, name, t, values):
     if before.sum() < 2 or late.sum() < 2:
         raise StudyError(
             f"{path}, column {name}: fewer than two values in each {SETTLED:g} s at its end, so that nobody can tell "
-            "whether it is at rest; sample more often"
+            "whether it is at rest; sample more often, or give t in s"
         )
     moved = abs(values[late].mean() - values[before].mean())
     scatter = np.hypot(*(values[part].std(ddof=1) / np.sqrt(part.sum()) for part in (late, before)))
@@ -62,8 +64,20 @@ def read_curves(path):
                 f"{path}, column {name}: reaches {np.abs(curves[name]).max():.4g}, which no wall does in m; convert it "
                 f"to m, and head the column {name} [m]"
             )
-    if len(curves["t"]) < 3 or not np.all(np.diff(curves["t"]) > 0.0):
+    t = curves["t"]
+    if len(t) < 3 or not np.all(np.diff(t) > 0.0):
         raise StudyError(f"{path}: t must rise, in three rows or more")
+    for name in POINTS:
+        even = smooth(t, curves[name])
+        first = np.interp(0.0, t, even)
+        if t[0] <= HALF and abs(first) > ZERO:
+            raise StudyError(
+                f"{path}, column {name}: {first:.3g} m as the impact begins, t = 0; give displacements since then"
+            )
+        if even.min() < -ZERO and -even.min() > even.max():
+            raise StudyError(
+                f"{path}, column {name}: goes to {even.min():.3g} m; displacements are positive along the flight"
+            )
     return curves
 
 
@@ -105,6 +119,8 @@ def main():
     parser.add_argument("out", type=Path, help="CSV file to write, such as data/520.csv")
     options = parser.parse_args()
     try:
+        if not options.out.parent.is_dir():
+            raise StudyError(f"{options.out}: there is no folder {options.out.parent}")
         source = f"from {Path(options.curves).name}"
         written(instants(options.curves), options.out, f"{source}; instant 1: init, 2: largest, 3: at rest")
         beside = options.out.with_name(f"curves-{options.out.name}")

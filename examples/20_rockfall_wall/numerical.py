@@ -5,19 +5,12 @@ each displacement gets an error of its own, 0.01 m on the impact axis and 0.005 
 the same wall whose struck blocks break, is what `breaking.py` weighs the two by (files broken-*.csv).
 """
 
-import tempfile
-import warnings
-from pathlib import Path
-
 import numpy as np
-from impacts import ALL
+from impacts import ALL, HERE, plainly, run
 from instants import POINTS, written, written_curves
 from observe import INSTANTS
 
-import tamis
-from tamis.simulation import find
-
-DATA = Path(__file__).parent / "data"
+DATA = HERE / "data"
 FINE = {"h": 5e-4, "residual": 1e-5}
 SD = {"top": 0.01, "base": 0.01, "c": 0.005, "d": 0.005}
 
@@ -26,11 +19,9 @@ def experiment(stem, seed, **more):
     """Run both tests, and write what was measured of them."""
     rng = np.random.default_rng(seed)
     for energy, speed in ((520, 20.0), (1020, 28.0)):
-        with tempfile.TemporaryDirectory() as scratch, warnings.catch_warnings():
-            warnings.simplefilter("ignore", tamis.TamisWarning)
-            run = find("tamis:nscd.rockfall_wall").run({**ALL, **FINE, **more, "speed": speed}, Path(scratch))
+        found = run({**ALL, **FINE, **more, "speed": speed})
         noisy = {
-            name: read(run) + SD[name] * rng.standard_normal(len(INSTANTS)) for name, read in POINTS.items()
+            name: read(found) + SD[name] * rng.standard_normal(len(INSTANTS)) for name, read in POINTS.items()
         }
         written(
             noisy,
@@ -38,7 +29,7 @@ def experiment(stem, seed, **more):
             "A numerical experiment, not a measurement: see ORIGIN.md.\ninstant 1: init, 2: largest, 3: at rest",
         )
         if not more:
-            curves = {name: run[name][::5] for name in ("t", *POINTS)}
+            curves = {name: found[name][::5] for name in ("t", *POINTS)}
             comment = "The same numerical experiment against time, without errors: see ORIGIN.md."
             written_curves(curves, DATA / f"curves-{energy}.csv", comment)
 
@@ -49,4 +40,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    plainly(main)

@@ -8,7 +8,7 @@ again. ``--table`` prints what follows from them, as Markdown.
 import argparse
 
 import numpy as np
-from impacts import ALL, HERE, NUMBERS, SPEEDS, fill, known, prior
+from impacts import ALL, HERE, NUMBERS, SPEEDS, fill, known, plainly, prior
 from scipy.stats import spearmanr
 
 from tamis.sim.nscd.scenes.rockfall import ArticulatedWall
@@ -90,4 +90,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    plainly(main)

@@ -9,8 +9,8 @@ import argparse
 import warnings
 
 import numpy as np
-from checks import POINTS, numbers
-from impacts import HIGH, LOW, SD, SPEEDS, prior
+from checks import FILE
+from impacts import HIGH, LOW, SD, both, plainly
 from stored import surrogate, tests
 
 import tamis
@@ -20,18 +20,16 @@ TRUTHS, LEVEL = 20, 0.9
 
 def recovered(variant="default", truths=TRUTHS, seed=3):
     """Return the errors of posterior means, (truths, 5), and whether the 90 % intervals hold the truths."""
-    there, model, rng = numbers(variant), surrogate(), np.random.default_rng(seed)
-    points = [k for k in range(truths) if all((k, speed) in there for speed in SPEEDS)]
-    fresh, off, inside = prior(POINTS, 2), [], []
-    for k in points:
-        exact = np.concatenate([there[k, speed] for speed in SPEEDS])
-        space, terms = tests(model, exact + np.tile(SD, 2) * rng.standard_normal(24))
+    there, model, rng = both(FILE, variant), surrogate(), np.random.default_rng(seed)
+    off, inside, known = [], [], []
+    for truth, exact in [there[k] for k in range(truths) if k in there]:
+        space, terms = tests(model, exact + SD * rng.standard_normal(len(SD)))
         x = tamis.metropolis(space, tamis.Likelihood(space, terms), rng=rng).flat
         low, high = np.quantile(x, [0.5 - 0.5 * LEVEL, 0.5 + 0.5 * LEVEL], axis=0)
-        truth = np.array([fresh[k][name] for name in LOW])
         off.append(x.mean(axis=0) - truth)
         inside.append((low <= truth) & (truth <= high))
-    return np.array(off), np.array(inside), np.array([[fresh[k][name] for name in LOW] for k in points])
+        known.append(truth)
+    return np.array(off), np.array(inside), np.array(known)
 
 
 def main():
@@ -48,4 +46,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    plainly(main)

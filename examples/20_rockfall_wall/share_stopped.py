@@ -5,16 +5,16 @@ or ``mass [kg]`` and ``speed [m/s]``; ``height [m]`` and ``incidence [deg]`` of 
 ``impact [m]`` along it and the boulder's ``size [m]``; without a size it has the density of that of the tests. A
 boulder that comes lower than half its size rolls, and is run as one that touches the ground. Each is run, on the wall
 of the study, with parameters drawn from the study's posterior. Printed are the share stopped and the share stopped with
-the base moved by less than the limit, with 90 % credible intervals (prior of Jeffreys).
+the base moved by less than the limit, with 90 % credible intervals (prior of Jeffreys). Repeats
+of an impact tell more of that impact and not of the site: intervals are those of as many impacts as the file has.
 """
 
 import argparse
-import sys
 import time
 from pathlib import Path
 
 import numpy as np
-from impacts import HERE, STUDY, run
+from impacts import HERE, STUDY, plainly, run
 from scipy.stats import beta
 
 import tamis
@@ -52,6 +52,12 @@ def impacts(path):
                 f'{sheet.path.name} gives {name} in "{sheet.units[name]}"; convert it to {UNITS[name]}'
             )
     columns = {name: sheet.numbers(name) for name in sheet.cells}
+    for name in ("energy", "speed"):
+        if name in columns and columns[name].min() <= 0.0:
+            raise StudyError(
+                f"{sheet.path.name}: {name} must be above 0 in every row, found {columns[name].min():g}; leave "
+                "out what does not reach the wall"
+            )
     return [sized({name: float(column[i]) for name, column in columns.items()}) for i in range(len(sheet))]
 
 
@@ -67,10 +73,15 @@ def sized(impact):
 
 
 def share(held):
-    """Return a share and its 90 % interval, with the prior of Jeffreys."""
-    k, n = int(np.sum(held)), len(held)
+    """Return a share of impacts and its 90 % interval, with the prior of Jeffreys; each counts by its repeats."""
+    k, n = float(np.sum(held)), len(held)
     low, high = beta.ppf([0.05, 0.95], k + 0.5, n - k + 0.5)
-    return f"{k} of {n}: {k / n:.2f} ({low:.2f} to {high:.2f})"
+    return f"{k:g} of {n}: {k / n:.2f} ({low:.2f} to {high:.2f})"
+
+
+def words(impact):
+    """Return an impact as one reads it."""
+    return ", ".join(f"{name} {impact[name]:.4g} {unit}" for name, unit in UNITS.items() if name in impact)
 
 
 def main():
@@ -82,31 +93,42 @@ def main():
     parser.add_argument("--limit", type=float, default=1.0, help="of the displacement of the base, m")
     parser.add_argument("--repeats", type=int, default=1, help="draws of the posterior for each impact")
     options = parser.parse_args()
-    try:
-        asked = [one for one in impacts(options.file) for _ in range(options.repeats)]
-    except StudyError as error:
-        sys.exit(str(error))
+    if options.repeats < 1:
+        parser.error("--repeats: expected 1 or more")
+    asked = impacts(options.file)
     posterior, rng = tamis.load_results(HERE / "results" / options.study).posterior, np.random.default_rng(1)
     if posterior is None:
-        sys.exit(f"results/{options.study} has no posterior yet: tamis run {options.study}.toml")
+        raise StudyError(f"results/{options.study} has no posterior yet: tamis run {options.study}.toml")
     names, draws = posterior.space.names, posterior.flat
-    stopped, within, start = [], [], time.monotonic()
+    stopped, within, left_out, start = [], [], 0, time.monotonic()
     for k, impact in enumerate(asked):
-        point = dict(zip(names, draws[rng.integers(len(draws))].tolist(), strict=True))
+        held = []
         try:
-            found = run({**point, **impact})
+            for _ in range(options.repeats):
+                point = dict(zip(names, draws[rng.integers(len(draws))].tolist(), strict=True))
+                found = run({**point, **impact})
+                way, holds = float(found["base"].max()), bool(found["stopped"])
+                held.append((holds, holds and way < options.limit))
+                moving = "" if found["at_rest"] else ", still moving at the end"
+                print(
+                    f"{words(impact)}: {'' if holds else 'not '}stopped, base moved by {way:.2f} m{moving}",
+                    flush=True,
+                )
         except SimulationError as error:
-            print(f"left out, {impact}: {error}")
+            left_out += 1
+            print(f"left out, {words(impact)}: {error}")
             continue
-        stopped.append(bool(found["stopped"]))
-        within.append(stopped[-1] and float(found["base"].max()) < options.limit)
+        for shares, one in zip((stopped, within), np.mean(held, axis=0), strict=True):
+            shares.append(one)
         left = (time.monotonic() - start) / (k + 1) * (len(asked) - k - 1)
-        words = "stopped" if stopped[-1] else "not stopped"
-        print(f"{impact}: {words}, base moved by {found['base'].max():.2f} m; {left:.0f} s left", flush=True)
+        if left > 0.0:
+            print(f"{left:.0f} s left", flush=True)
+    if left_out:
+        print(f"left out of the shares: {left_out} of {len(asked)} impacts")
     if stopped:
         print(f"stopped: {share(stopped)}")
         print(f"stopped, and base below {options.limit:g} m: {share(within)}")
 
 
 if __name__ == "__main__":
-    main()
+    plainly(main)

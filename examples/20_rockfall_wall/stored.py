@@ -9,8 +9,9 @@ import argparse
 from dataclasses import replace
 
 import numpy as np
-from impacts import ALL, HEAD, HERE, HIGH, LOW, NUMBERS, SPEEDS, STUDY, known, twelve, written
+from impacts import ALL, HEAD, HERE, HIGH, LOW, NUMBERS, SPEEDS, STUDY, both, known, plainly, twelve, written
 
+from tamis.errors import StudyError
 from tamis.inference.likelihood import Emulated
 from tamis.runs.store import RunStore
 from tamis.surrogates.joined import share_errors
@@ -23,33 +24,39 @@ DEGREE = STUDY.tables.surrogate.degree  # of the polynomials
 
 
 def keep():
-    """Write the table from the runs that the studies have asked for."""
-    store = RunStore(HERE / "runs")
+    """Write the table from the runs that the studies have asked for; rows of its other variants stay."""
+    store, there = RunStore(HERE / "runs"), {}
+    for variant, stem in STUDIES.items():
+        file = HERE / "results" / stem / "runs.npz"
+        if file.exists():
+            there[variant] = np.load(file)["keys"]
+        else:
+            print(f"{variant}: no results of {stem}.toml")
+    if not there:
+        raise StudyError(f"{FILE.name} stays as it is: no study has results; `make rockfall` makes them")
+    others = {key: row for key, row in known(FILE).items() if key[0] not in there}
     with FILE.open("w", newline="") as out:
         out.write(",".join(HEAD) + "\n")
-        for variant, stem in STUDIES.items():
-            file = HERE / "results" / stem / "runs.npz"
-            if not file.exists():
-                print(f"{variant}: no results of {stem}.toml, left out")
-                continue
-            for speed, keys in zip(SPEEDS, np.load(file)["keys"], strict=True):
+        for variant, tests in there.items():
+            for speed, keys in zip(SPEEDS, tests, strict=True):
                 runs = store.get_many(keys.tolist())
                 for point, key in enumerate(keys.tolist()):
                     found, inputs = store.outputs(key), runs[key].inputs
-                    told = [float(found[name]) for name in ("lost", "at_rest", "unsolved")]
-                    row = [inputs[name] for name in ALL], twelve(found), told, [runs[key].seconds]
+                    state = [float(found[name]) for name in ("lost", "at_rest", "unsolved")]
+                    row = [inputs[name] for name in ALL], twelve(found), state, [runs[key].seconds]
                     written(out, variant, point, speed, np.concatenate(row))
+        for key, row in others.items():
+            written(out, *key, row)
 
 
 def runs(variant="default"):
     """Return points u (n, 5) of the unit cube of a variant, and its displacements (n, 24), the weaker test first."""
-    rows = {key[1:]: row for key, row in known(FILE).items() if key[0] == variant}
-    points = sorted({point for point, _ in rows})
+    rows = both(FILE, variant).values()
     low, high = (np.array(list(bound.values())) for bound in (LOW, HIGH))
-    x = np.array([rows[point, SPEEDS[0]][: len(ALL)] for point in points])
-    first, last = len(ALL), len(ALL) + len(NUMBERS)
-    y = np.hstack([[rows[point, speed][first:last] for point in points] for speed in SPEEDS])
-    return (x - low) / (high - low), y
+    u = (np.array([x for x, _ in rows]) - low) / (high - low)
+    if u.min() < -1e-4 or u.max() > 1.0 + 1e-4:  # six digits are stored
+        raise StudyError(f"{FILE.name} holds points of a wider prior than that of common.toml")
+    return u, np.array([y for _, y in rows])
 
 
 def surrogate(variant="default", n=None):
@@ -86,4 +93,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    plainly(main)

@@ -40,8 +40,6 @@ def test_points_begin_at_zero_move_along_the_flight_and_stay(held):
         assert abs(held[name][0]) < 1e-3  # until the next step
         assert held[name][-1] > -0.05
     assert held["at_rest"] == 1.0 and 0.0 < held["rest"] < 1.5
-    late = held["t"] > held["rest"]
-    assert np.ptp(held["base"][late]) < 0.01  # 0.1 m/s over the 0.1 s that rest is waited for
     assert held["stopped"] == 1.0 and held["beyond"] < 0.0 and held["lost"] == 0.0
     assert held["rock_v"][0] == pytest.approx(6.0, rel=0.02) and abs(held["rock_v"][-1]) < 1.0
     assert 0.1 * 6000.0 < held["blow"] < 1.3 * 6000.0  # of the rock's momentum; restitution 0.222
@@ -107,10 +105,18 @@ def test_bars_stay_in_their_rings_while_the_rock_strikes():
     assert fine.max() < 0.011  # measured 9.1 mm
 
 
-def test_it_runs_until_its_blocks_are_at_rest_though_the_rock_rolls(held):
-    """The top rocks back after the blow: what is taken for rest must not be a moment of that."""
-    assert held["rest"] < 1.4 and held["at_rest"] == 1.0
+def test_what_is_taken_for_rest_lasts(held):
+    """The top rocks back after the blow: rest must not be a moment of that. The rock rolls on for half a second."""
+
+    class Restless(ArticulatedWall):
+        still = None
+
+    case = Restless(**SMALL, speed=6.0, duration=1.5)
+    history = case.history()
+    assert history.times[-1] == pytest.approx(1.5) and held["rest"] < 1.0
     assert held["rock_v"][-1] != 0.0
+    for name in struck.POINTS:  # from 0.1 m/s friction on the ground, 0.307, lets a block slide 1.7 mm
+        assert struck.displacement(history, case, name)[-1] == pytest.approx(held[name][-1], abs=1.7e-3)
 
 
 def test_the_distant_axis_is_on_the_wall():
@@ -161,6 +167,7 @@ def test_blocks_that_are_thrown_off_are_said_and_the_run_is_kept(tmp_path):
         ({"gap": 0.05}, "inside the round ends"),
         ({"flat": 0.8}, "stand out of blocks"),
         ({"impact": 9.0, "distant": -3.0}, "passes beside the wall"),
+        ({"impact": 20.0}, "passes beside the wall"),
         ({"columns": 3}, "is not on the wall"),
         ({"clear": -0.1}, "starts inside the wall"),
         ({"height": 0.3}, "lies in it"),

@@ -38,9 +38,7 @@ PITCH = 1.565
 BLOW = 0.01  # s, in which the rock gives two thirds of its momentum; a second blow follows 30 ms later
 BLOWS = 0.06  # s, which both last: bars are driven through the rings' play of some millimetres
 STILL = Rest(0.1, 0.1)  # of blocks: from there friction lets one slide 2 mm further
-ROLLS = (
-    4.0  # m/s, of the fastest point of a rock that rolls at 1.6 m/s: so it may go on when the wall is at rest
-)
+ROLLS = 4.0  # m/s, of the fastest point of a rock that rolls at 1.6 m/s: it may when the wall is at rest
 _CUT = 0.30 / 0.55  # where the edges of the rock are cut, of half its side
 
 
@@ -221,7 +219,7 @@ class ArticulatedWall(Played):
 
     def scene(self) -> Scene:
         """Return the bodies and the laws between them; blocks that the rock breaks hold no bar."""
-        _ = self.aside  # refused before anything runs
+        self._aim()
         return self._scene(self.broken)
 
     @cached_property
@@ -329,6 +327,15 @@ class ArticulatedWall(Played):
         """Bound of the residual of the contact problem in a step."""
         return self.residual
 
+    def _aim(self) -> None:
+        """Refuse, before anything runs, a rock that passes beside the wall and a distant axis that is not on it."""
+        edge = 0.5 * (self.plan.length + self.size)
+        if abs(self.impact) > edge:
+            raise SimulationError(
+                f"a rock {self.impact:g} m from the middle passes beside the wall, which it meets within {edge:.3g} m"
+            )
+        _ = self.aside
+
     @property
     def _flight(self) -> float:
         """Time from the start to the wall, in s; a rock without speed is let go before it."""
@@ -339,11 +346,6 @@ class ArticulatedWall(Played):
         dip, half = math.radians(self.incidence), 0.5 * self.size
         way, fall = np.array([math.cos(dip), 0.0, -math.sin(dip)]), np.array([0.0, 0.0, 9.81 * self._flight])
         face = float(plan.hinges[1:-1, 0].min()) - plan.round_end
-        edge = 0.5 * plan.length + half
-        if abs(self.impact) > edge:
-            raise SimulationError(
-                f"a rock {self.impact:g} m from the middle passes beside the wall, which it meets within {edge:.3g} m"
-            )
         at = np.array([face - half, self.impact, self.height]) - self.clear * way - 0.5 * fall * self._flight
         if self.clear < 0.0:
             raise SimulationError(
