@@ -12,7 +12,7 @@ import warnings
 import numpy as np
 from breaking import measured
 from evaluate import mode
-from impacts import HERE, LOW, SPEEDS, STUDY, run
+from impacts import HERE, LOW, SPEEDS, plainly, run, version
 from stored import surrogate, tests
 
 import tamis
@@ -43,11 +43,11 @@ def points(seed=4):
 
 
 def known():
-    """Return the rows of this version of the simulator by speed and draw: what struck, what each mechanism took."""
+    """Return the rows of this wall by speed and draw: what struck, what each mechanism took."""
     if not FILE.exists():
         return {}
     with FILE.open() as lines:
-        rows = [row for row in list(csv.reader(lines))[1:] if row[0] == STUDY.simulator.version]
+        rows = [row for row in list(csv.reader(lines))[1:] if row[0] == version()]
     return {(float(row[1]), int(row[2])): np.array(row[3:], dtype=float) for row in rows}
 
 
@@ -65,9 +65,7 @@ def fill():
             taken = [float(np.ravel(found[name])[-1]) for name in ("struck", *MECHANISMS)]
             row = [f"{value:.12g}" for value in (*taken, *inputs.values())]
             with FILE.open("a", newline="") as out:
-                csv.writer(out, lineterminator="\n").writerow(
-                    [STUDY.simulator.version, f"{speed:g}", draw, *row]
-                )
+                csv.writer(out, lineterminator="\n").writerow([version(), f"{speed:g}", draw, *row])
 
 
 def shares(speed):
@@ -95,4 +93,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    plainly(main)

@@ -29,7 +29,7 @@ def fly(turn: np.ndarray, laws: tuple[float, float, float], steps: int) -> tuple
     )
     state.v[:] = v
     status, done, _ = kernels.advance(
-        grains, state, room, record, (far, 1.0, 1.0, 1.0), *laws, 0.0, 0.0, H, 1e-4 * SIZE, 1e-11, 100_000, 0, steps
+        grains, state, room, record, (far, 1.0, 1.0, 1.0), (0.0, 0.0), *laws, 0.0, 0.0, H, 1e-4 * SIZE, 1e-11, 100_000, 0, steps
     )  # fmt: skip
     assert (status, done) == (kernels.DONE, steps) and record.residual.max() <= 1e-11
     assert record.counts[:, 0].sum() > 50

@@ -178,7 +178,7 @@ def test_bad_walls_are_refused_by_name() -> None:
 def test_a_step_that_is_too_long_is_told() -> None:
     told = r"bodies overlap by up to .* mm in an impact, .* smaller step than 0\.005 s"
     with pytest.warns(TamisWarning, match=told):
-        wall.strike(GabionWall(**ONE | {"duration": 0.02, "dt": 5e-3, "sweeps": 500}))
+        wall.strike(GabionWall(**ONE | {"duration": 0.02, "dt": 5e-3, "sweeps": 500, "k_ww": 1e3}))
 
 
 @pytest.mark.filterwarnings("ignore:the jump was not solved")  # of the packing, where it is not kept yet

@@ -26,6 +26,7 @@ from tamis.types import Array
 TOUCH = 1e-4  # of the size of a grain: nearer than that is touching
 BEAT = 0.02  # s between two percussions on the grains while the box closes
 EASE = 0.01  # m/s at which overlaps are undone until the grains are at rest
+SLOP = 0.005  # of the size of a grain: overlaps that stay
 CLOSING = 0.1  # of the side: the last part of the way, over which a box closes slower and slower
 
 
@@ -132,7 +133,7 @@ class _Run:
         laws = (scene.k_n, scene.k_t, mu, gravity, scene.k_net)
         while first < last:
             status, first, need = kernels.advance(
-                self.grains, state, room, record, closing, ease, *laws, scene.dt, TOUCH * self.size, scene.tolerance,
+                self.grains, state, room, record, closing, (ease, SLOP * self.size), *laws, scene.dt, TOUCH * self.size, scene.tolerance,
                 scene.sweeps, first, last,
             )  # fmt: skip
             if status == kernels.NOT_FINITE:
