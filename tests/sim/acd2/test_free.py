@@ -28,8 +28,9 @@ def fly(turn: np.ndarray, laws: tuple[float, float, float], steps: int) -> tuple
         drive.record_of(12, steps, steps),
     )
     state.v[:] = v
+    closing, ease = (far, 1.0, 1.0, 1.0), (0.0, 0.0)
     status, done, _ = kernels.advance(
-        grains, state, room, record, (far, 1.0, 1.0, 1.0), (0.0, 0.0), *laws, 0.0, 0.0, H, 1e-4 * SIZE, 1e-11, 100_000, 0, steps
+        grains, state, room, record, closing, ease, *laws, 0.0, 0.0, H, 1e-4 * SIZE, 1e-11, 100_000, 0, steps
     )  # fmt: skip
     assert (status, done) == (kernels.DONE, steps) and record.residual.max() <= 1e-11
     assert record.counts[:, 0].sum() > 50

@@ -133,7 +133,8 @@ class _Run:
         laws = (scene.k_n, scene.k_t, mu, gravity, scene.k_net)
         while first < last:
             status, first, need = kernels.advance(
-                self.grains, state, room, record, closing, (ease, SLOP * self.size), *laws, scene.dt, TOUCH * self.size, scene.tolerance,
+                self.grains, state, room, record, closing, (ease, SLOP * self.size), *laws, scene.dt,
+                TOUCH * self.size, scene.tolerance,
                 scene.sweeps, first, last,
             )  # fmt: skip
             if status == kernels.NOT_FINITE:

@@ -12,9 +12,9 @@ the order of their pairs, and both lists are passed once.
 The box of a gabion closes side by side until it has its size, the slower the harder grains push against it.
 
 A jump keeps contacts from closing; it never opens what overlaps, and grains that meet at 1 m/s overlap by a millimetre
-before their contact is found. While a gabion is packed, contacts that overlap deeply are asked to part at a small speed,
-which is work done by nobody in particular, in the books like any other. A slight overlap stays, since contacts that
-just touch come and go.
+before their contact is found. While a gabion is packed, contacts that overlap deeply are asked to part at a small
+speed, which is work done by nobody in particular, in the books like any other. A slight overlap stays, since contacts
+that just touch come and go.
 """
 
 from __future__ import annotations
@@ -357,7 +357,7 @@ def advance(
     """Take the steps ``first`` to ``last - 1``; return a status, the next step, and how much room it asks for.
 
     ``closing`` is the goal of the half side, the way over which the box slows down, its speed, and the hardest push;
-    ``ease`` the speed at which overlaps are undone, 0 wherever the motion is that of the method, and how deep they stay.
+    ``ease`` the speed at which overlaps are undone, 0 wherever the motion is that of the method, and what stays.
     A step that asks for more room has moved the bodies already: it is taken up again after the motion.
     """
     goal, way, speed, hardest = closing
