@@ -109,7 +109,8 @@ def bands_figure(panels: Sequence[Panel]) -> Figure:
             for each in (ax, low):
                 each.yaxis.set_label_coords(-0.45 / inner, 0.5)
                 title = (panel.xlabel or "index") if each is low else ""
-                label_axis(each.xaxis, title, ticks=6 if columns < 3 else 4, room=inner)
+                whole = bool((panel.x % 1.0 == 0.0).all())
+                label_axis(each.xaxis, title, ticks=6 if columns < 3 else 4, room=inner, whole=whole)
             if panel.autocorrelation.size:
                 last = place(figure, left, top + 0.5, inner, _STRIP)
                 _draw_autocorrelation(last, panel)

@@ -224,8 +224,13 @@ def folded(title: str, inches: float) -> str:
     return "\n".join(textwrap.wrap(title, room, max_lines=2, placeholder="…"))
 
 
-def label_axis(axis: Axis, title: str, *, ticks: int = 5, room: float | None = None) -> None:
-    """Title an axis whose limits are set, its power of ten taken from the ticks into the title."""
+def label_axis(
+    axis: Axis, title: str, *, ticks: int = 5, room: float | None = None, whole: bool = False
+) -> None:
+    """Title an axis whose limits are set, its power of ten taken from the ticks into the title.
+
+    Ticks of what is counted are ``whole`` numbers.
+    """
     low, high = sorted(axis.get_view_interval())
     if axis.get_scale() == "log":
         axis.set_major_locator(
@@ -236,7 +241,9 @@ def label_axis(axis: Axis, title: str, *, ticks: int = 5, room: float | None = N
         axis.set_label_text(title if room is None else fit(title, room, 8.0))
         return
     exponent = power(low, high)
-    axis.set_major_locator(MaxNLocator(nbins=ticks, steps=[1, 2, 2.5, 5, 10]))
+    axis.set_major_locator(
+        MaxNLocator(nbins=ticks, steps=[1, 2, 5, 10] if whole else [1, 2, 2.5, 5, 10], integer=whole)
+    )
     axis.set_major_formatter(Scaled(exponent))
     text = scaled_title(title, exponent)
     axis.set_label_text(text if room is None else fit(text, room, 8.0))
