@@ -84,15 +84,32 @@ def impact() -> None:
         )
 
 
+SMALL = ONE | {
+    "grains": 27, "side": 0.27, "ball_mass": 32.5, "ball_diameter": 0.27, "energy_1": 1275.0,
+}  # fmt: skip
+
+
 def step() -> None:
-    """Strike the wall once at 100 % with the default step, half and a quarter of it."""
-    print("\n| step | central back | largest of a grain | force behind the wall | ball at the end | CPU |")
-    print(f"|{'---|' * 6}")
-    for dt in (2.5e-4, 1.25e-4, 6.25e-5):
-        found, spent = timed(ONE | {"dt": dt})
+    """Strike a small wall with four steps by two laws, and the wall with the default step and half of it."""
+    print(
+        "\n| wall | step | central back | largest of a grain | force behind the wall | ball at the end | CPU |"
+    )
+    print(f"|{'---|' * 7}")
+    rough = {"rebound": 0.1, "mu": 0.5}
+    cases = [
+        *(("small, as printed", SMALL, dt) for dt in (5e-4, 2.5e-4, 1.25e-4, 6.25e-5)),
+        *(
+            ("small, friction 0.5, a tenth back", SMALL | rough, dt)
+            for dt in (5e-4, 2.5e-4, 1.25e-4, 6.25e-5)
+        ),
+        *(("nine of 216, a tenth back", ONE | {"rebound": 0.1}, dt) for dt in (2.5e-4, 1.25e-4)),
+    ]
+    for title, inputs, dt in cases:
+        found, spent = timed(inputs | {"dt": dt})
         print(
-            f"| {1e3 * dt:g} ms | {100 * found['back_peak'][0]:.2f} cm | {100 * found['displacement'][0]:.2f} cm | "
-            f"{found['force_peak'][0] / 1e3:.1f} kN | {found['ball_left'][0]:.2f} m/s | {spent:.0f} s |",
+            f"| {title} | {1e3 * dt:g} ms | {100 * found['back_peak'][0]:.2f} cm | "
+            f"{100 * found['displacement'][0]:.2f} cm | {found['force_peak'][0] / 1e3:.1f} kN | "
+            f"{found['ball_left'][0]:.2f} m/s | {spent:.0f} s |",
             flush=True,
         )
 

@@ -339,19 +339,21 @@ def _print_one(raw: Raw) -> None:
         return
     asked, sampled = [*_asked(raw), *_added(raw)], _sampled(raw)
     with RunStore(root) as store:
-        stored, drawn = store.get_many(asked), store.get_many(sampled)
-        groups = failure_groups({**stored, **drawn}.values())
+        stored, drawn, more = store.get_many(asked), store.get_many(sampled), store.get_many(_further(raw))
+        groups = failure_groups({**stored, **drawn, **more}.values())
         logs = {group[0].key: store.log_place(group[0].key) for group in groups[:_GROUPS]}
     done = [run for run in stored.values() if run.status == "done"]
     left = len(asked) - len(stored)
     spent = [run.seconds for run in done if run.seconds == run.seconds]
     rest = f", about {duration(left * sum(spent) / len(spent))} of one core left" if left and spent else ""
-    say(f"runs: {len(done)} done, {len(stored) - len(done)} failed, {left} left{rest}")
+    if asked:
+        say(f"runs: {len(done)} done, {len(stored) - len(done)} failed, {left} left{rest}")
     _print_enrichment(raw)
-    if drawn:
-        failed = sum(run.status != "done" for run in drawn.values())
-        say(f"runs of the sampler: {len(drawn) - failed} done, {failed} failed")
-    if warning := code_warning([*stored.values(), *drawn.values()]):
+    for who, runs in (("the sampler", drawn), ("predictions and other stages", more)):
+        if runs:
+            failed = sum(run.status != "done" for run in runs.values())
+            say(f"runs of {who}: {len(runs) - failed} done, {failed} failed")
+    if warning := code_warning([*stored.values(), *drawn.values(), *more.values()]):
         say(warning)
     for group in groups[:_GROUPS]:
         _print_failures(root, group, logs[group[0].key])
@@ -366,6 +368,13 @@ def _sampled(raw: Raw) -> list[str]:
     passing = f"sampled-{stage_hashes(raw)['posterior'][:12]}.txt"
     keys = [key for path in _result_files(raw, "sampled.npz") for key in load_arrays(path)["keys"]]
     keys += [key for path in _result_files(raw, passing) for key in read_keys(path)]
+    return list(dict.fromkeys(map(str, keys)))
+
+
+def _further(raw: Raw) -> list[str]:
+    """Return the keys of the runs that stages after the posterior have asked for, each when all of them were made."""
+    keys = [key for path in _result_files(raw, "*-runs.npz") for key in load_arrays(path)["keys"]]
+    keys += [key for path in _result_files(raw, "*-runs.txt") for key in read_keys(path)]
     return list(dict.fromkeys(map(str, keys)))
 
 
