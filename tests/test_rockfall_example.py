@@ -268,6 +268,26 @@ def test_the_stored_runs_give_surrogates_and_indices_as_printed(scripts):
 
 
 @pytest.mark.slow
+def test_another_reading_of_the_plan_has_the_same_pattern(scripts):
+    """The zigzag of 29.4 degrees: which parameter rules at rest and early, and what its calibration finds."""
+    stored, numbers = scripts["stored"], scripts["impacts"].NUMBERS
+    u, y = stored.runs("zigzag 29.4")
+    total = fit_pce(u, y, degree=stored.DEGREE).sobol().total
+    v_p, mu_cs = 1, 3
+    for first in (0, 12):
+        assert total[mu_cs, first + numbers.index("c rest")] > 0.8
+        assert total[v_p, first + numbers.index("top init")] > 0.7
+    breaking = importlib.import_module("breaking")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", tamis.TamisWarning)
+        space, terms = stored.tests(stored.surrogate("zigzag 29.4"), breaking.measured(""))
+        x = tamis.metropolis(space, tamis.Likelihood(space, terms), rng=np.random.default_rng(1)).flat
+    sys.modules.pop("breaking", None)
+    assert x[:, 3].mean() == pytest.approx(0.307, abs=0.01)  # mu_cs, whatever the plan
+    assert 0.316 - x[:, 2].mean() > 2.0 * x[:, 2].std()  # mu_cc takes up the difference
+
+
+@pytest.mark.slow
 def test_truths_come_back_within_their_intervals(scripts):
     """20 truths that no surrogate saw: intervals that hold nine of ten would have 13 or fewer once in 400 seeds."""
     with warnings.catch_warnings():

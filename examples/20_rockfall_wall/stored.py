@@ -79,9 +79,11 @@ def tests(model, measured):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--keep", action="store_true", help="write the table from the runs in this folder")
-    if parser.parse_args().keep:
+    parser.add_argument("--variant", default="default", choices=STUDIES, help="of the wall")
+    options = parser.parse_args()
+    if options.keep:
         keep()
-    u, y = runs()
+    u, y = runs(options.variant)
     model, other = fit_pce(u, y, degree=DEGREE), fit_kriging(u, y, rng=np.random.default_rng(0))
     titles = ("displacement", "m/s", "mean, m", "1 - Q2 left out", "rms error, m", "1 - Q2, Kriging", *LOW)
     print(f"{len(u)} points\n| {' | '.join(titles)} |\n{'|---' * len(titles)}|")
