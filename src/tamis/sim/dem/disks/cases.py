@@ -194,18 +194,23 @@ def settle(disks: Disks, seconds: float, checkpoint: Checkpoint, kept: dict[str,
             checkpoint.keep({"settling": np.array(True), **disks.arrays()})
 
 
-def warn_of_overlaps(disks: Disks) -> None:
-    """Warn of overlaps at which grains no longer behave like hard ones."""
+def overlaps(disks: Disks) -> str:
+    """Say that grains overlapped by so much that they no longer behave like hard ones, if so."""
     deepest, softening = disks.deepest, disks.scene.law.softening
-    if deepest > TOO_DEEP:
-        less = softening * (0.5 * TOO_DEEP / deepest) ** 2.5  # in impacts overlaps grow with its power 0.4
-        advice = f"; softening = {max(less, 1.0):.2g} would halve that limit" if softening > 1.0 else ""
-        warnings.warn(
-            f"grains overlapped by up to {100 * deepest:.0f} % of their distance, more than {100 * TOO_DEEP:.0f} %: "
-            f"they are too soft for how they move{advice}",
-            TamisWarning,
-            stacklevel=2,
-        )
+    if deepest <= TOO_DEEP:
+        return ""
+    less = softening * (0.5 * TOO_DEEP / deepest) ** 2.5  # in impacts overlaps grow with its power 0.4
+    advice = f"; softening = {max(less, 1.0):.2g} would keep them to half of that" if softening > 1.0 else ""
+    return (
+        f"grains overlapped by up to {100 * deepest:.0f} % of their distance, more than {100 * TOO_DEEP:.0f} %: "
+        f"they are too soft for how they move{advice}"
+    )
+
+
+def warn_of_overlaps(disks: Disks) -> None:
+    """Warn of overlaps that are too deep."""
+    if said := overlaps(disks):
+        warnings.warn(said, TamisWarning, stacklevel=2)
 
 
 class Film:

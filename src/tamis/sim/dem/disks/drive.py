@@ -214,6 +214,8 @@ class Disks:
 
     def advance(self, steps: int, drag: float = 0.0) -> None:
         """Take so many steps; ``drag`` slows everything down at that rate, in 1/s, to let grains come to rest."""
+        if not 0.0 <= drag * self.h < 1.0:
+            raise StudyError(f"a drag must be from 0 to below 1/{self.h:.3g} s, one step, found {drag:g}/s")
         stop = self.step + steps
         while self.step < stop:
             status, self.step = kernels.advance(
@@ -276,7 +278,8 @@ class Disks:
     def contacts(self, margin: float = 0.0) -> tuple[Array, Array, Array]:
         """Return pairs of grains that touch (m, 2), by their numbers, their overlaps and tangential stretches.
 
-        With a margin, up to half the skin, also those that are so near.
+        With a margin also those that are so near, if they were within the skin when lists were made: surely up to a
+        tenth of the skin, or where grains hardly move.
         """
         grains, lists = self._grains, self._lists
         n = int(grains.present[0])

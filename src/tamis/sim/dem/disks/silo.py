@@ -209,9 +209,8 @@ class Discharge:
         x, y = self.disks.places().T
         astray = ~self.fallen & ((x < 0.0) | (x > case.width))
         if self.disks.here.size < case.grains - int(self.fallen.sum()) or astray.any():
-            raise SimulationError(
-                f"a grain has left the silo elsewhere than through its outlet at t = {self.t:g} s"
-            )
+            gone = f"a grain has left the silo elsewhere than through its outlet at t = {self.t:g} s"
+            raise SimulationError("; ".join(filter(None, (gone, cases.overlaps(self.disks)))))
         new = (y < -d) & ~self.fallen
         if new.any():
             self.exits += [self.t] * int(new.sum())
