@@ -99,7 +99,8 @@ def linear_stiffness() -> Any:
         0.0,
         unit="N/m",
         bounds=(0.0, 1e13),
-        doc="normal stiffness of the linear law F_n = k_n xi + gamma dxi/dt, for all pairs; 0 takes the law of Hertz",
+        doc="normal stiffness of the linear law F_n = k_n xi + gamma dxi/dt, for all pairs, divided by softening like the "
+        "modulus; 0 takes the law of Hertz",
     )
 
 

@@ -92,7 +92,7 @@ class Contact(NamedTuple):
 class Law:
     """A calibrated law, what it was calibrated on, and how it passes to other sizes.
 
-    ``k_n`` is the stiffness of the linear law; where it is 0 the law is that of Hertz.
+    ``k_n`` is the stiffness of the linear law, over ``softening``; where it is 0 the law is that of Hertz.
     """
 
     mu: float
