@@ -99,8 +99,8 @@ def linear_stiffness() -> Any:
         0.0,
         unit="N/m",
         bounds=(0.0, 1e13),
-        doc="normal stiffness of the linear law F_n = k_n xi + gamma dxi/dt, for all pairs, divided by softening like the "
-        "modulus; 0 takes the law of Hertz",
+        doc="normal stiffness of the linear law F_n = k_n xi + gamma dxi/dt, for all pairs, divided by softening "
+        "like the modulus; 0 takes the law of Hertz",
     )
 
 
@@ -197,11 +197,14 @@ def settle(disks: Disks, seconds: float, checkpoint: Checkpoint, kept: dict[str,
 
 def overlaps(disks: Disks) -> str:
     """Say that grains overlapped by so much that they no longer behave like hard ones, if so."""
-    deepest, softening = disks.deepest, disks.scene.law.softening
+    deepest, law = disks.deepest, disks.scene.law
     if deepest <= TOO_DEEP:
         return ""
-    less = softening * (0.5 * TOO_DEEP / deepest) ** 2.5  # in impacts overlaps grow with its power 0.4
-    advice = f"; softening = {max(less, 1.0):.2g} would keep them to half of that" if softening > 1.0 else ""
+    # in impacts overlaps grow with the power 0.4 of softening, or 1/2
+    less = law.softening * (0.5 * TOO_DEEP / deepest) ** (2.0 if law.linear else 2.5)
+    advice = (
+        f"; softening = {less:.2g} would keep them to half of that" if less >= 1.0 else "; take a stiffer law"
+    )
     return (
         f"grains overlapped by up to {100 * deepest:.0f} % of their distance, more than {100 * TOO_DEEP:.0f} %: "
         f"they are too soft for how they move{advice}"
