@@ -45,6 +45,22 @@ def test_a_run_is_written_down_from_beginning_to_end(tmp_path, monkeypatch):
     assert [(e.task, e.done) for e in follow(results)] == [(line["task"], line["done"]) for line in found]
 
 
+def test_runs_of_a_prediction_are_told_of_one_by_one_and_those_of_a_sampler_are_not(tmp_path, monkeypatch):
+    """An hour of runs that a prediction asks for is not spent in silence."""
+    write_study(tmp_path)
+    text = (tmp_path / "study.toml").read_text().replace("high = 9.0", "high = 8.0")
+    text += '[[predict]]\nname = "harder"\nconditions = { force = 3.0 }\ndraws = 7\n'
+    (tmp_path / "study.toml").write_text(text + 'observe = [ { output = "peak" } ]\n')
+    monkeypatch.chdir(tmp_path)
+    heard: list[Event] = []
+    Study.load("study.toml").run("runs", executor=0)
+    Study.load("study.toml").run("posterior", executor=0, progress=heard.append)
+    assert "posterior" in {event.task for event in heard} and "runs" not in {event.task for event in heard}
+    Study.load("study.toml").run("prediction", executor=0, progress=heard.append)
+    told = [event for event in heard if event.task == "runs"]
+    assert (told[-1].done, told[-1].total) == (7, 7) and told[-1].info["failed"] == 0
+
+
 def test_thousands_of_events_are_few_writes_and_the_last_of_each_task_is_there(tmp_path, monkeypatch):
     written: list[bytes] = []
     write = os.write

@@ -232,9 +232,7 @@ def _before(solids: Sequence[Solid], seen: Seen) -> tuple[list[tuple[int, int]],
             inside = within.all(axis=1)
             side[inside], buried[inside] = first, True
             hidden.update(i[inside].tolist())
-        holed = (
-            (gap[row, best] < -slack) & (hole[a] != hole[b]) & ~buried
-        )  # else it is shown
+        holed = (gap[row, best] < -slack) & (hole[a] != hole[b]) & ~buried  # else it is shown
         side[holed] = np.where(hole[b], 1.0, -1.0)[holed]
         found += zip(a[side > 1e-9].tolist(), b[side > 1e-9].tolist(), strict=True)
         found += zip(b[side < -1e-9].tolist(), a[side < -1e-9].tolist(), strict=True)

@@ -29,6 +29,7 @@ class Asking:
     max_output: float = 256.0
     record: Path | None = None  # file to which the keys of all runs asked for are added
     memory: float | None = None  # bytes that one run may take
+    progress: Progress | None = None  # who is told of runs that a forward model asks for
 
     def runs(
         self, simulator: Simulator, points: Sequence[Inputs], progress: Progress | None = None
@@ -45,7 +46,7 @@ class Asking:
 
         ``needs`` names the outputs that are read at each point.
         """
-        runs = self.runs(simulator, points)
+        runs = self.runs(simulator, points, self.progress)
         if self.record:
             append_keys(self.record, [run.key for run in runs])
         for run in runs:

@@ -60,8 +60,12 @@ class Context:
     def forward(
         self, experiment: Experiment, *, record: Path | None = None, vary: bool = False, replicate: int = 0
     ) -> Simulated:
-        """Return the simulator as a forward model whose runs are stored."""
-        return Simulated(self.study.query(experiment, vary=vary, replicate=replicate), self.asking(record))
+        """Return the simulator as a forward model whose runs are stored.
+
+        Those of a sampler are recorded, and told of by the sampler; of any others the user is told as they are made.
+        """
+        ask = self.asking(record) if record else replace(self.asking(), progress=self.progress)
+        return Simulated(self.study.query(experiment, vary=vary, replicate=replicate), ask)
 
     def terms(
         self,

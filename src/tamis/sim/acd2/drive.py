@@ -25,6 +25,7 @@ from tamis.types import Array
 
 TOUCH = 1e-4  # of the size of a grain: nearer than that is touching
 BEAT = 0.02  # s between two percussions on the grains while the box closes
+EASE = 0.01  # m/s at which overlaps are undone until the grains are at rest
 CLOSING = 0.1  # of the side: the last part of the way, over which a box closes slower and slower
 
 
@@ -80,7 +81,9 @@ def pack(scene: Gabion, every: int = 0) -> Packing:
         before = float((grains.mass * state.v**2).sum())
         state.v[:, :3] += scene.shake * rng.standard_normal((b, 3))
         state.work[2] += 0.5 * (float((grains.mass * state.v**2).sum()) - before)
-        state, room, done = run.advance(state, room, record, done, min(done + beat, counts[0]), 0.0, 0.0)
+        state, room, done = run.advance(
+            state, room, record, done, min(done + beat, counts[0]), 0.0, 0.0, EASE
+        )
     if state.half.max() > 0.5 * scene.side * (1.0 + 1e-12):
         raise SimulationError(
             f"the grains cannot be packed: after {scene.patience:g} s the box still measures "
@@ -88,7 +91,7 @@ def pack(scene: Gabion, every: int = 0) -> Packing:
             "(hardest), or take fewer or smaller grains"
         )
     closed, settled = done, done + counts[1]
-    state, room, done = run.advance(state, room, record, closed, settled, scene.gravity, scene.mu)
+    state, room, done = run.advance(state, room, record, closed, settled, scene.gravity, scene.mu, EASE)
     rest = state.x.copy()
     last = settled + counts[2]
     state, room, done = run.advance(state, room, record, settled, last, scene.gravity, scene.mu)
@@ -112,14 +115,22 @@ class _Run:
     size: float
 
     def advance(
-        self, state: State, room: Room, record: Record, first: int, last: int, gravity: float, mu: float
+        self,
+        state: State,
+        room: Room,
+        record: Record,
+        first: int,
+        last: int,
+        gravity: float,
+        mu: float,
+        ease: float = 0.0,
     ) -> tuple[State, Room, int]:
         scene = self.scene
         closing = (0.5 * scene.side, CLOSING * 0.5 * scene.side, scene.speed, scene.hardest)
         laws = (scene.k_n, scene.k_t, mu, gravity, scene.k_net)
         while first < last:
             status, first, need = kernels.advance(
-                self.grains, state, room, record, closing, *laws, scene.dt, TOUCH * self.size, scene.tolerance,
+                self.grains, state, room, record, closing, ease, *laws, scene.dt, TOUCH * self.size, scene.tolerance,
                 scene.sweeps, first, last,
             )  # fmt: skip
             if status == kernels.NOT_FINITE:

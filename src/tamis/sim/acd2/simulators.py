@@ -43,7 +43,7 @@ def impact(case: Impact) -> dict[str, Array]:
 
 @simulator(
     name="tamis:acd2.gabion",
-    version="2",
+    version="3",
     inputs=Gabion,
     outputs={
         "t": Port("t", unit="s", doc="ends of the steps"),
@@ -77,7 +77,8 @@ def gabion(case: Gabion) -> dict[str, Array]:
     """Pack grains into a box of wire net: from a lattice, by sides that close in, until they are at rest.
 
     A grain is pushed back by k_net times its volume outside the box. The box closes without gravity and friction, and
-    fails to close where the grains push harder than `hardest` all the time; then both act, on the net as well.
+    fails to close where the grains push harder than `hardest` all the time; then both act, on the net as well, and
+    overlaps that closing has left are undone before the grains are held.
     """
     return drive.simulate_gabion(case)
 
@@ -108,7 +109,7 @@ _STEPS = {
 
 @simulator(
     name="tamis:acd2.gabion_wall",
-    version="1",
+    version="2",
     inputs=GabionWall,
     outputs={
         "t": Port("t", unit="s", doc="ends of the steps, from the start of the first impact on"),
