@@ -9,6 +9,7 @@ import re
 import signal
 import time
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ from tamis.errors import SimulationError, StudyError, TamisWarning
 from tamis.sim.dem.disks import cases, cells, checkpoint
 from tamis.sim.dem.disks.heap import Heap
 from tamis.sim.dem.disks.nut import BrazilNut, first_passages, fractions
-from tamis.sim.dem.disks.silo import LOOK, PLUG, Discharge, Silo, exceedance
+from tamis.sim.dem.disks.silo import LOOK, PLUG, QUIET, Discharge, Silo, exceedance
 from tamis.sim.dem.simulators import brazil_nut, heap, silo
 from tamis.simulation import find
 
@@ -134,7 +135,7 @@ def test_an_outlet_that_never_clogs_is_cut_off_and_counted():
     with pytest.warns(TamisWarning, match="duration = 0.1 s is over, with [0-9]+ grains out .* after 0 of 5"):
         answer = silo.run({**SMALL, "outlet": 0.012, "avalanches": 5, "duration": 0.1}, Path())
     assert len(answer["sizes"]) == 0 and answer["unfinished"] == len(answer["exits"]) > 5
-    assert len(answer["size_p"]) == len(answer["p"]) == 0 and not answer["beyond"].any()
+    assert len(answer["size_p"]) == len(answer["p"]) == len(answer["beyond"]) == 0
 
 
 def test_the_floor_of_a_closed_silo_is_one_wall():
@@ -148,6 +149,23 @@ def test_the_floor_of_a_closed_silo_is_one_wall():
         kind = case.kind(0.001)
         depth = (kind.mass * 9.81 / case.law().between(kind, disks.scene.wall).k_n) ** (2 / 3)
         assert 0.001 - disks.column(cells.Y)[0] == pytest.approx(depth, rel=1e-4)
+
+
+@pytest.mark.parametrize("rule", ["rest", "second"])
+def test_a_closed_silo_settles_and_nothing_is_moved(rule, monkeypatch):
+    """It ends with the rule for "blocked": nothing can come out later. The walls carry some of the weight."""
+    case = Silo(**{**SMALL, "blocked": rule}, outlet=0.0, avalanches=3, duration=20.0)
+    run = Discharge(case, None, 0.0)
+    with pytest.warns(
+        TamisWarning, match="the outlet is closed, so that nothing comes out, after 0 of 3 aval"
+    ):
+        answer, _ = run.run()
+    assert answer["emptied"] == 1.0 and run.t <= QUIET and run.events == 0
+    assert not any(len(answer[name]) for name in ("sizes", "t", "exits", "p", "size_p", "beyond", "arch"))
+    weight = case.grains * case.kind(0.001).mass * 9.81
+    assert 0.6 * weight < answer["floor"] <= weight * (1.0 + 1e-3)
+    monkeypatch.setattr(cases, "foreseen", lambda scene, span: span)
+    assert case.estimate() == replace(case, outlet=0.005, avalanches=1).estimate() < 2.0
 
 
 @pytest.mark.parametrize("refill", ["top", "none"])
@@ -204,6 +222,7 @@ def test_exceedance_of_avalanche_sizes():
         ({"jitter": 0.03}, "lets grains overlap"),
         ({"grains": 100000}, "above the silo's 0.256 m"),
         ({"width": 0.0015, "outlet": 0.001}, "no room for a column"),
+        ({"outlet": 0.0019}, "no grain of 0.002 m comes out of an outlet of 0.0019 m; widen it, or give 0"),
         ({"step": 1e-3}, "at most"),
     ],
 )
