@@ -129,7 +129,7 @@ def seed() -> Any:
     return port(0, bounds=(0, 2**63 - 1), doc="of the displacements that grains begin with")
 
 
-class Grains(Case):
+class OfGrains(Case):
     """A case whose grains touch by one calibrated law; each declares these as inputs."""
 
     mu: float

@@ -26,7 +26,7 @@ _ROOM = 10.0  # widths around the box within which grains are still followed
 
 
 @dataclass(frozen=True)
-class BrazilNut(cases.Grains):
+class BrazilNut(cases.OfGrains):
     """72 disks of 20 mm and one twice as large, at rest in a box that is then shaken by eq 16.
 
     The box begins with the velocity that eq 16 has at time zero, and the grains with it: they are thrown by the floor

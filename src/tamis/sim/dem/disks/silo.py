@@ -44,7 +44,7 @@ _BELOW = 30.0  # diameters under the floor at which a grain is out of sight
 
 
 @dataclass(frozen=True)
-class Silo(cases.Grains):
+class Silo(cases.OfGrains):
     """Grains of one size in a rectangle with an outlet in the middle of its floor."""
 
     mu: float = cases.friction()
