@@ -272,7 +272,7 @@ def test_six_frames_with_time_and_unit_one_camera_and_equal_aspect() -> None:
 
 def test_a_long_title_goes_on_in_lines_of_its_own() -> None:
     """Nothing of it is cut or parted from its value, and frames make room for it."""
-    pairs = [f"input_{k} = {k} m" for k in range(20)]
+    pairs = [f"input_{k} = {k} m" for k in range(16)]
     title = "silo: " + ", ".join(pair.replace(" ", "\xa0") for pair in pairs)
     figure, plain = storyboard(falling_box(), title), storyboard(falling_box(), "silo")
     lines = [text.get_text() for text in figure.texts if text.get_fontweight() == "bold"]
