@@ -241,11 +241,22 @@ def test_a_step_too_long_for_the_nut_is_refused_with_the_right_one():
 # --- the heap -------------------------------------------------------------------------------------------------------
 
 
-def test_a_heap_rests_and_is_carried():
-    answer = heap.run({"grains": 60, "softening": 1e4, "gamma": 2e5, "mu": 0.8, "settling": 0.2}, Path())
-    assert answer["rests"] == 1.0 and answer["a"] == pytest.approx(2.0, rel=0.25)
-    assert 0.0 < answer["runout"] < 5.0 and 3.0 < answer["angle"] < 60.0
-    assert answer["floor"] == pytest.approx(answer["weight"], rel=0.3)  # single grains beside it still bounce
+def test_a_heap_rests_is_carried_and_is_steeper_with_friction():
+    """Means of three columns; four had 13.9 and 6.8 degrees with a scatter of 1.7 and 0.9, and a run-out of 1.9 ± 0.2.
+
+    A mean of three is off by 4 degrees, or the difference of 7.1 by 3, about once in 20 000 or 200 times.
+    """
+    found = {}
+    for mu in (0.8, 0.0):
+        inputs = {"grains": 60, "softening": 1e4, "gamma": 2e5, "mu": mu, "settling": 0.2, "duration": 2.0}
+        runs = [heap.run({**inputs, "seed": seed}, Path()) for seed in range(3)]
+        assert all(run["rests"] == 1.0 and abs(run["a"] - 2.1) < 0.25 for run in runs)
+        found[mu] = {key: np.mean([run[key] for run in runs]) for key in runs[0] if key not in ("x", "y")}
+    rough, smooth = found[0.8], found[0.0]
+    assert rough["angle"] == pytest.approx(13.9, abs=4.0) and rough["angle"] > smooth["angle"] + 4.0
+    assert rough["runout"] == pytest.approx(1.9, abs=0.5) and smooth["apart"] > rough["apart"] > 0
+    # a sixth of the grains lie beside the heap and still bounce: 0.86 to 1.05 of the weight in single runs
+    assert rough["floor"] == pytest.approx(rough["weight"], rel=0.15)
 
 
 # --- restarts -------------------------------------------------------------------------------------------------------
@@ -346,7 +357,7 @@ def test_rest_and_a_second_agree_on_what_is_blocked():
 
 @pytest.mark.slow
 def test_floor_load_saturates_by_the_law_of_janssen():
-    """Floor load against weight in a narrow silo: within 5 % of W_s (1 - exp(-W/W_s)) fitted, and its own error.
+    """Floor load against weight in a narrow silo: W_s (1 - exp(-W/W_s)) to 5 % and its own error, with Janssen's W_s.
 
     Grains that only settle do not lean on the walls; gravity that grows fivefold presses them down along the walls,
     and friction is mobilised as the law assumes.
@@ -374,12 +385,16 @@ def test_floor_load_saturates_by_the_law_of_janssen():
         loads.append(np.mean(found))
         errors.append(np.std(found, ddof=1) / math.sqrt(len(found)))
     law = lambda w, limit: limit * (1.0 - np.exp(-w / limit))  # noqa: E731
-    (limit,), _ = curve_fit(law, weights, loads, p0=[weights[2]])
+    spread = np.hypot(errors, 0.05 * np.array(loads))
+    (limit,), _ = curve_fit(law, weights, loads, p0=[weights[2]], sigma=spread)
+    # 2.6 was found; what saturates at once, min(W, W_s), leaves 29; chi-squared of 4 exceeds 13.3 once in a hundred
+    assert (((loads - law(np.array(weights), limit)) / spread) ** 2).sum() < 13.3
     assert loads[-1] < 0.6 * weights[-1]  # it has saturated
-    off = np.abs(np.array(loads) - law(np.array(weights), limit))
-    assert (
-        off < 0.05 * np.array(loads) + 3.0 * np.array(errors)
-    ).all()  # three standard errors: 1 in 75 for five
+    # stress saturates over D/(2 mu K); K = 0.38 was found, to 3 %: Rankine's active state has (1 - sin f)/(1 + sin f),
+    # 0.31 to 0.45 for inner friction of 32 to 22 degrees
+    area, width = 0.97 * case.diameter**2, case.width  # of a grain, as they lie
+    deep = limit / (9.81 * case.kind(0.001).mass) * area / width
+    assert 0.31 < width / (2.0 * case.mu * deep) < 0.45
 
 
 @pytest.mark.slow
