@@ -111,6 +111,7 @@ def test_full_sizes_are_priced_without_being_run(file, monkeypatch, capsys):
     assert plan.print_plan(EXAMPLES / file) == 0
     said = capsys.readouterr().out
     assert "one run would take about" in said and "prediction of" in said
+    assert ("prediction of silo: from the runs of avalanches" in said) == file.startswith("12")
 
 
 @pytest.mark.slow
