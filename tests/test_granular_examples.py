@@ -13,6 +13,7 @@ import pytest
 
 import tamis
 from tamis import Study
+from tamis.runs.store import RunStore
 from tests.test_examples import EXAMPLES, copied
 
 
@@ -89,7 +90,11 @@ def test_a_small_silo(steel):
     folder = shrunk("12_silo", steel, *smaller)
     Study.load(folder / "m3.toml").run("prediction", executor=0)
     found = panels(folder, "m3")
-    size, beyond = (found["silo", label] for label in ("avalanche size_p", "share beyond n"))
+    with RunStore(
+        folder / "runs"
+    ) as store:  # of both predictions: four draws and the best point, two seeds each
+        assert len(store.runs(simulator="tamis:dem.silo")) == 10
+    size, beyond = found["avalanches", "avalanche size_p"], found["silo", "share beyond n"]
     flow = found["silo", "flow"]
     assert (np.diff(size.mean) <= 0).all() and (np.diff(beyond.mean) <= 0).all() and beyond.mean[0] == 1.0
     assert 10.0 < flow.mean[0] < 2000.0 and flow.failed == 0 and flow.replicates == 2
@@ -106,6 +111,7 @@ def test_full_sizes_are_priced_without_being_run(file, monkeypatch, capsys):
     assert plan.print_plan(EXAMPLES / file) == 0
     said = capsys.readouterr().out
     assert "one run would take about" in said and "prediction of" in said
+    assert ("prediction of silo: from the runs of avalanches" in said) == file.startswith("12")
 
 
 @pytest.mark.slow

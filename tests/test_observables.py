@@ -39,6 +39,14 @@ def test_outside_the_span_is_a_failure_unless_held():
     assert tamis.at("z", [-1.0, 2.5], extend="hold")(run).tolist() == [0.0, 2.0]
 
 
+def test_an_empty_output_is_a_failure_of_the_run():
+    """A silo that never clogs has no avalanches: neither their sizes nor the largest of them."""
+    run = {"p": np.empty(0), "size_p": np.empty(0)}
+    for observed in (tamis.at("size_p", [0.5], along="p"), tamis.largest("size_p")):
+        with pytest.raises(tamis.SimulationError, match="size_p is empty in the run"):
+            observed(run)
+
+
 def test_many_runs_with_times_of_their_own():
     t = np.array([T, 2 * T])
     z = tamis.at("z", [0.5, 3.0]).many({"t": t, "z": t**1})

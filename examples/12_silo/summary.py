@@ -24,6 +24,8 @@ def write():
     panels = {panel.label: panel for panel in results.panels}
     laws = [source.name for source in results.sources for _ in source.x]
     sizes, flow, deepest = (panels[k].model for k in ("avalanche size_p", "flow", "deepest overlap"))
+    if lost := max(panel.failed for panel in panels.values()):
+        raise SystemExit(f"{lost} draws have a run with too few avalanches: raise duration until none has")
     FILE.parent.mkdir(exist_ok=True)
     with FILE.open("w", newline="") as lines:
         sheet = csv.writer(lines, lineterminator="\n")

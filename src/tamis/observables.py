@@ -86,6 +86,13 @@ class _OfOutput(Rowwise):
         """Names of the outputs it reads."""
         return (self.output,)
 
+    def __call__(self, outputs: Outputs) -> Array:
+        """Return (m,) numbers of one run."""
+        for name in self.needs:
+            if np.size(outputs[name]) == 0:
+                raise SimulationError(f"{name} is empty in the run")
+        return super().__call__(outputs)
+
 
 @dataclass(frozen=True)
 class _Sampled(_OfOutput):

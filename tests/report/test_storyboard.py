@@ -270,6 +270,19 @@ def test_six_frames_with_time_and_unit_one_camera_and_equal_aspect() -> None:
         assert scale[0] == pytest.approx(scale[1], rel=1e-9)
 
 
+def test_a_long_title_goes_on_in_lines_of_its_own() -> None:
+    """Nothing of it is cut or parted from its value, and frames make room for it."""
+    pairs = [f"input_{k} = {k} m" for k in range(16)]
+    title = "silo: " + ", ".join(pair.replace(" ", "\xa0") for pair in pairs)
+    figure, plain = storyboard(falling_box(), title), storyboard(falling_box(), "silo")
+    lines = [text.get_text() for text in figure.texts if text.get_fontweight() == "bold"]
+    assert len(lines) == 3 and " ".join(lines) == "silo: " + ", ".join(pairs)
+    assert all(line.endswith("m,") for line in lines[:-1])
+    heights = [f.get_size_inches()[1] for f in (figure, plain)]
+    boxes = [f.axes[0].get_position().y1 * h for f, h in zip((figure, plain), heights, strict=True)]
+    assert heights[0] - heights[1] == pytest.approx(0.32) and boxes[0] == pytest.approx(boxes[1])
+
+
 def test_displacements_that_are_drawn_larger_than_they_are_are_said_to_be() -> None:
     plain, enlarged = falling_box(), replace(falling_box(), enlarged=20.0)
     assert "as large" not in storyboard(plain, "fall").texts[1].get_text()

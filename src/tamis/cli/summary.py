@@ -197,7 +197,9 @@ def print_outputs(simulator: Simulator, outputs: Outputs) -> None:
         if array.ndim == 0:
             shown = f"{float(array):.6g}"
         elif array.ndim == 1 and array.size <= _SHOWN:
-            shown = ", ".join(f"{value:.6g}" for value in array)
+            shown = ", ".join(f"{value:.6g}" for value in array) or "none"
+        elif array.size == 0:
+            shown = "none"
         else:
             shown = f"{array.shape} from {array.min():.4g} to {array.max():.4g}"
         rows.append((name, shown, simulator.outputs[name].unit))

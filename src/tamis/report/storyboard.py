@@ -10,6 +10,7 @@ hundred blocks the eye does not find the five that fell.
 from __future__ import annotations
 
 import math
+import textwrap
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -54,6 +55,7 @@ from tamis.report.style import (
     check_figure_path,
     fit,
     label_axis,
+    letters,
     place,
     styled,
     write_figure,
@@ -67,6 +69,8 @@ _LISTED = 10  # groups in the legend: two rows
 _UNNAMED = {"default": "bodies"}  # the group of bodies that were given none
 _MUCH = 0.1  # of its own size: a shape that moved that far is drawn stronger
 _EDGE, _GAP, _HEAD, _TITLE, _FOOT = 0.14, 0.14, 0.27, 0.42, 0.56  # inches
+_MORE, _LINES = 0.16, 4  # inches of a further line of the title, and how many there are at most
+_TIED = "\xa0"  # a space at which no line ends
 _GROUND, _SHADOW, _BORDER = "#e3e6e9", "#c9ced3", "#b4babf"
 _MAP = "viridis_r"  # what has little of a field is light
 _GLASS, _VEIL = (
@@ -104,7 +108,8 @@ def write_storyboard(
         replay = to_look_at(simulator, inputs, workers, warned=warned)
     for text in warned:
         warnings.warn(text, TamisWarning, stacklevel=2)
-    given = ", ".join(f"{key} = {_written(value, simulator.inputs[key])}" for key, value in inputs.items())
+    pairs = [f"{key} = {_written(value, simulator.inputs[key])}" for key, value in inputs.items()]
+    given = ", ".join(pair.replace(" ", _TIED) for pair in pairs)
     figure = storyboard(replay, f"{name}: {given}" if given else name, field=field, through=through)
     write_figure(figure, path, "storyboard")
     return len(instants(replay.times)), float(replay.times[-1] - replay.times[0])
@@ -149,8 +154,10 @@ def storyboard(
     width = (WIDTH - 2 * _EDGE - (columns - 1) * _GAP) / columns
     height = width * float(np.clip(np.divide(*(view.high - view.low)[::-1]), *FRAME))
     scale = float(np.min(np.array([width, height]) / (view.high - view.low)))  # inches a metre
-    figure = canvas(WIDTH, _TITLE + rows * (height + _HEAD) + _FOOT)
-    _head(figure, title, field, replay.enlarged, moving=len(shown) > 1)
+    lines = _title(title)
+    above = _TITLE + _MORE * (len(lines) - 1)
+    figure = canvas(WIDTH, above + rows * (height + _HEAD) + _FOOT)
+    _head(figure, lines, field, replay, moving=len(shown) > 1)
 
     colours, norm = _colours(replay, field)
     stamps = _stamps(replay.times[shown])
@@ -158,7 +165,7 @@ def storyboard(
     (left, bottom), (right, top) = middle - half, middle + half
     for k, t in enumerate(shown):
         row, column = divmod(k, columns)
-        inches = (_EDGE + column * (width + _GAP), _TITLE + _HEAD + row * (height + _HEAD), width, height)
+        inches = (_EDGE + column * (width + _GAP), above + _HEAD + row * (height + _HEAD), width, height)
         ax = place(figure, *inches)
         ax.set(xlim=(left, right), ylim=(bottom, top))
         _frame(ax, stamps[k])
@@ -367,16 +374,27 @@ def _frame(ax: Axes, stamp: str) -> None:
     )
 
 
-def _head(figure: Figure, title: str, field: str | None, enlarged: float, *, moving: bool) -> None:
+def _title(title: str) -> list[str]:
+    """Return the lines of a title: an input and its value stay together."""
+    room = letters(WIDTH - 2 * _EDGE, 9.5)
+    lines = textwrap.wrap(title, room, max_lines=_LINES, placeholder=" …", break_on_hyphens=False)
+    return [line.replace(_TIED, " ") for line in lines] or [""]
+
+
+def _head(figure: Figure, title: Sequence[str], field: str | None, replay: Replay, *, moving: bool) -> None:
     tall = figure.get_size_inches()[1]
-    shown = fit(title, WIDTH - 2 * _EDGE, 9.5)
-    figure.text(_EDGE / WIDTH, 1 - 0.22 / tall, shown, fontsize=9.5, fontweight="bold")
+    for k, line in enumerate(title):
+        figure.text(_EDGE / WIDTH, 1 - (0.22 + _MORE * k) / tall, line, fontsize=9.5, fontweight="bold")
+    enlarged = replay.enlarged
     notes = [] if enlarged == 1.0 else [f"displacements drawn {enlarged:g} times as large as they are"]
     if moving:
         how = "dark rim" if field else "strong colour and dark rim"
         drawn = "" if enlarged == 1.0 else ", as drawn"
         notes.append(f"{how}: moved by more than a tenth of its size since the first frame{drawn}")
-    figure.text(_EDGE / WIDTH, 1 - 0.38 / tall, "; ".join(notes), fontsize=7.0, color=FAINT)
+        if any(shape.kind == "disk" for shape in replay.shapes):
+            notes.append("darker half: how a disk turns")
+    below = 0.38 + _MORE * (len(title) - 1)
+    figure.text(_EDGE / WIDTH, 1 - below / tall, "; ".join(notes), fontsize=7.0, color=FAINT)
 
 
 def _foot(figure: Figure, scale: float, camera: Array) -> None:

@@ -140,7 +140,7 @@ def head_room(lines: int) -> float:
 
 
 def _wrapped(note: str, width: float) -> list[str]:
-    return textwrap.wrap(note, _letters(width, 7.0), max_lines=2, placeholder=" …")
+    return textwrap.wrap(note, letters(width, 7.0), max_lines=2, placeholder=" …")
 
 
 def box(ax: Axes) -> tuple[float, float]:
@@ -153,17 +153,17 @@ def box(ax: Axes) -> tuple[float, float]:
 
 def fit(text: str, inches: float, size: float) -> str:
     """Cut a text to a width, with an ellipsis."""
-    room = _letters(inches, size)
+    room = letters(inches, size)
     return text if len(text) <= room else text[: room - 1].rstrip() + "…"
 
 
 def shortened(text: str, inches: float, size: float) -> str:
     """Cut a text to a width in its middle: long names often differ in their last letters only."""
-    room = _letters(inches, size)
+    room = letters(inches, size)
     return text if len(text) <= room else f"{text[: room - room // 2 - 1]}…{text[-(room // 2) :]}"
 
 
-def _letters(inches: float, size: float) -> int:
+def letters(inches: float, size: float) -> int:
     """Return how many letters of a size go into a width."""
     return max(8, int(inches * 72 / (0.58 * size)))
 
@@ -215,7 +215,7 @@ class Scaled(Formatter):
 
 def folded(title: str, inches: float) -> str:
     """Put the unit of a long title on a second line, or what comes after a space."""
-    room = _letters(inches, 8.0)
+    room = letters(inches, 8.0)
     name, bracket, unit = title.partition(" [")
     if len(title) <= room:
         return title

@@ -5,20 +5,23 @@ from __future__ import annotations
 import math
 import multiprocessing
 import os
+import re
 import signal
 import time
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.optimize import curve_fit
 
+from tamis.cli.main import main
 from tamis.errors import SimulationError, StudyError, TamisWarning
 from tamis.sim.dem.disks import cases, cells, checkpoint
 from tamis.sim.dem.disks.heap import Heap
 from tamis.sim.dem.disks.nut import BrazilNut, first_passages, fractions
-from tamis.sim.dem.disks.silo import LOOK, PLUG, Discharge, Silo, exceedance
+from tamis.sim.dem.disks.silo import LOOK, PLUG, QUIET, Discharge, Silo, exceedance
 from tamis.sim.dem.simulators import brazil_nut, heap, silo
 from tamis.simulation import find
 
@@ -68,7 +71,11 @@ def test_heights_that_are_not_reached_are_censored_not_failed():
 
 
 @pytest.mark.parametrize(
-    ("grain", "said"), [(5, "1 of 72 grains have left the box"), (0, "the nut has left the box")]
+    ("grain", "said"),
+    [
+        (5, "1 of 72 grains have left the box"),
+        (0, "the nut has left the box, with 1 grains in all; grains overlapped"),
+    ],
 )
 def test_grains_that_leave_the_box_are_counted_and_said(grain, said, monkeypatch):
     def throw(disks, *_):
@@ -78,6 +85,7 @@ def test_grains_that_leave_the_box_are_counted_and_said(grain, said, monkeypatch
     monkeypatch.setattr(cases, "settle", throw)
     case = BrazilNut(duration=0.01, softening=1e4)
     if grain == 0:
+        monkeypatch.setattr(cases, "TOO_DEEP", 0.0)
         with pytest.raises(SimulationError, match=said):
             case.play()
         return
@@ -127,7 +135,7 @@ def test_an_outlet_that_never_clogs_is_cut_off_and_counted():
     with pytest.warns(TamisWarning, match="duration = 0.1 s is over, with [0-9]+ grains out .* after 0 of 5"):
         answer = silo.run({**SMALL, "outlet": 0.012, "avalanches": 5, "duration": 0.1}, Path())
     assert len(answer["sizes"]) == 0 and answer["unfinished"] == len(answer["exits"]) > 5
-    assert len(answer["size_p"]) == len(answer["p"]) == 0 and not answer["beyond"].any()
+    assert len(answer["size_p"]) == len(answer["p"]) == len(answer["beyond"]) == 0
 
 
 def test_the_floor_of_a_closed_silo_is_one_wall():
@@ -143,6 +151,23 @@ def test_the_floor_of_a_closed_silo_is_one_wall():
         assert 0.001 - disks.column(cells.Y)[0] == pytest.approx(depth, rel=1e-4)
 
 
+@pytest.mark.parametrize("rule", ["rest", "second"])
+def test_a_closed_silo_settles_and_nothing_is_moved(rule, monkeypatch):
+    """It ends with the rule for "blocked": nothing can come out later. The walls carry some of the weight."""
+    case = Silo(**{**SMALL, "blocked": rule}, outlet=0.0, avalanches=3, duration=20.0)
+    run = Discharge(case, None, 0.0)
+    with pytest.warns(
+        TamisWarning, match="the outlet is closed, so that nothing comes out, after 0 of 3 aval"
+    ):
+        answer, _ = run.run()
+    assert answer["emptied"] == 1.0 and run.t <= QUIET and run.events == 0
+    assert not any(len(answer[name]) for name in ("sizes", "t", "exits", "p", "size_p", "beyond", "arch"))
+    weight = case.grains * case.kind(0.001).mass * 9.81
+    assert 0.6 * weight < answer["floor"] <= weight * (1.0 + 1e-3)
+    monkeypatch.setattr(cases, "foreseen", lambda scene, span: span)
+    assert case.estimate() == replace(case, outlet=0.005, avalanches=1).estimate() < 2.0
+
+
 @pytest.mark.parametrize("refill", ["top", "none"])
 def test_a_grain_that_went_through_a_wall_is_not_counted_as_out(refill):
     run = Discharge(Silo(**SMALL, outlet=0.005, refill=refill), None, 0.0)
@@ -150,6 +175,12 @@ def test_a_grain_that_went_through_a_wall_is_not_counted_as_out(refill):
     run.disks.renew()
     with pytest.raises(SimulationError, match="elsewhere than through its outlet"):
         run._look()
+
+
+def test_a_run_without_avalanches_is_printed(capsys):
+    inputs = {**SMALL, "outlet": 0.012, "duration": 0.05, "avalanches": 2}
+    assert main(["sim", "dem.silo", *(f"{name}={value}" for name, value in inputs.items())]) == 0
+    assert re.search(r"sizes +none\n", capsys.readouterr().out)
 
 
 def test_overlaps_of_grains_that_are_too_soft_are_told():
@@ -191,6 +222,7 @@ def test_exceedance_of_avalanche_sizes():
         ({"jitter": 0.03}, "lets grains overlap"),
         ({"grains": 100000}, "above the silo's 0.256 m"),
         ({"width": 0.0015, "outlet": 0.001}, "no room for a column"),
+        ({"outlet": 0.0019}, "no grain of 0.002 m comes out of an outlet of 0.0019 m; widen it, or give 0"),
         ({"step": 1e-3}, "at most"),
     ],
 )
@@ -201,18 +233,30 @@ def test_silos_that_cannot_be_are_refused(inputs, said):
 
 def test_a_step_too_long_for_the_nut_is_refused_with_the_right_one():
     longest = BrazilNut().scene().time_step()
-    with pytest.raises(StudyError, match=f"at most {longest:.3g} s"):
+    with pytest.raises(StudyError, match=r"at most 5\.65e-06 s"):
         brazil_nut.run({"step": 2 * longest}, Path())
+    assert 5.65e-6 < longest < 5.66e-6
 
 
 # --- the heap -------------------------------------------------------------------------------------------------------
 
 
-def test_a_heap_rests_and_is_carried():
-    answer = heap.run({"grains": 60, "softening": 1e4, "gamma": 2e5, "mu": 0.8, "settling": 0.2}, Path())
-    assert answer["rests"] == 1.0 and answer["a"] == pytest.approx(2.0, rel=0.25)
-    assert 0.0 < answer["runout"] < 5.0 and 3.0 < answer["angle"] < 60.0
-    assert answer["floor"] == pytest.approx(answer["weight"], rel=0.3)  # single grains beside it still bounce
+def test_a_heap_rests_is_carried_and_is_steeper_with_friction():
+    """Means of three columns; four had 13.9 and 6.8 degrees with a scatter of 1.7 and 0.9, and a run-out of 1.9 ± 0.2.
+
+    A mean of three is off by 4 degrees, or the difference of 7.1 by 3, about once in 20 000 or 200 times.
+    """
+    found = {}
+    for mu in (0.8, 0.0):
+        inputs = {"grains": 60, "softening": 1e4, "gamma": 2e5, "mu": mu, "settling": 0.2, "duration": 2.0}
+        runs = [heap.run({**inputs, "seed": seed}, Path()) for seed in range(3)]
+        assert all(run["rests"] == 1.0 and abs(run["a"] - 2.1) < 0.25 for run in runs)
+        found[mu] = {key: np.mean([run[key] for run in runs]) for key in runs[0] if key not in ("x", "y")}
+    rough, smooth = found[0.8], found[0.0]
+    assert rough["angle"] == pytest.approx(13.9, abs=4.0) and rough["angle"] > smooth["angle"] + 4.0
+    assert rough["runout"] == pytest.approx(1.9, abs=0.5) and smooth["apart"] > rough["apart"] > 0
+    # a sixth of the grains lie beside the heap and still bounce: 0.86 to 1.05 of the weight in single runs
+    assert rough["floor"] == pytest.approx(rough["weight"], rel=0.15)
 
 
 # --- restarts -------------------------------------------------------------------------------------------------------
@@ -313,7 +357,7 @@ def test_rest_and_a_second_agree_on_what_is_blocked():
 
 @pytest.mark.slow
 def test_floor_load_saturates_by_the_law_of_janssen():
-    """Floor load against weight in a narrow silo: within 5 % of W_s (1 - exp(-W/W_s)) fitted, and its own error.
+    """Floor load against weight in a narrow silo: W_s (1 - exp(-W/W_s)) to 5 % and its own error, with Janssen's W_s.
 
     Grains that only settle do not lean on the walls; gravity that grows fivefold presses them down along the walls,
     and friction is mobilised as the law assumes.
@@ -341,12 +385,16 @@ def test_floor_load_saturates_by_the_law_of_janssen():
         loads.append(np.mean(found))
         errors.append(np.std(found, ddof=1) / math.sqrt(len(found)))
     law = lambda w, limit: limit * (1.0 - np.exp(-w / limit))  # noqa: E731
-    (limit,), _ = curve_fit(law, weights, loads, p0=[weights[2]])
+    spread = np.hypot(errors, 0.05 * np.array(loads))
+    (limit,), _ = curve_fit(law, weights, loads, p0=[weights[2]], sigma=spread)
+    # 2.6 was found; what saturates at once, min(W, W_s), leaves 29; chi-squared of 4 exceeds 13.3 once in a hundred
+    assert (((loads - law(np.array(weights), limit)) / spread) ** 2).sum() < 13.3
     assert loads[-1] < 0.6 * weights[-1]  # it has saturated
-    off = np.abs(np.array(loads) - law(np.array(weights), limit))
-    assert (
-        off < 0.05 * np.array(loads) + 3.0 * np.array(errors)
-    ).all()  # three standard errors: 1 in 75 for five
+    # stress saturates over D/(2 mu K); K = 0.38 was found, to 3 %: Rankine's active state has (1 - sin f)/(1 + sin f),
+    # 0.31 to 0.45 for inner friction of 32 to 22 degrees
+    area, width = 0.97 * case.diameter**2, case.width  # of a grain, as they lie
+    deep = limit / (9.81 * case.kind(0.001).mass) * area / width
+    assert 0.31 < width / (2.0 * case.mu * deep) < 0.45
 
 
 @pytest.mark.slow

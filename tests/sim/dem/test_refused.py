@@ -12,8 +12,8 @@ from tamis.errors import SimulationError, StudyError
 from tamis.sim.dem.disks import cells
 from tamis.sim.dem.disks.drive import Disks
 from tamis.sim.dem.disks.laws import Kind
-from tamis.sim.dem.disks.scene import Wall
-from tests.sim.dem.test_disks import FREE_LAW, R, scene_of
+from tamis.sim.dem.disks.scene import Sine, Wall
+from tests.sim.dem.test_disks import CALIBRATED, FREE_LAW, R, scene_of
 
 
 def test_an_overlapping_start_is_refused():
@@ -41,6 +41,15 @@ def test_a_box_full_of_nan_is_refused():
         ({"velocities": np.full((2, 3), math.nan)}, "grain 0 has the velocity"),
         ({"scheme": "leepfrog"}, 'did you mean "leapfrog"'),
         ({"step": -1e-6}, "must be positive"),
+        ({"step": math.nan}, "a time step must be positive"),
+        ({"speed": 0.0}, "the speed of a scene must be positive"),
+        ({"kind": [0.0, 0.0]}, "kinds are whole numbers"),
+        ({"kinds": (replace(CALIBRATED, fixed=True),)}, "none of the grains can move"),
+        ({"kinds": (CALIBRATED, Kind(math.inf))}, "grains have a finite radius"),
+        ({"walls": (Wall((-1.0, 0.0), (1.0, 0.0)), Wall((1.0, 0.0), (1.0, 0.0)))}, "wall 1 has no length"),
+        ({"walls": (Wall((-1.0, math.nan), (1.0, 0.0)),)}, "wall 0 has no length"),
+        ({"gravity": (0.0, math.nan)}, "gravity, centre and motion must be numbers"),
+        ({"motion": (Sine(rate=math.nan), Sine(), Sine())}, "gravity, centre and motion must be numbers"),
     ],
 )
 def test_scenes_that_cannot_be_are_refused(change, said):
@@ -57,6 +66,9 @@ def test_scenes_that_cannot_be_are_refused(change, said):
         (lambda: replace(FREE_LAW, mu=-0.1), "mu must be a number that is not negative, found -0.1"),
         (lambda: replace(FREE_LAW, gamma=math.nan), "gamma must be"),
         (lambda: replace(FREE_LAW, k_n=1e4, k_t=1e8), "10000 times as stiff as the linear law's"),
+        (lambda: replace(FREE_LAW, softening=0.0), "the softening of a law must be positive"),
+        (lambda: replace(FREE_LAW, mass=-1.0), "the mass of a law must be positive"),
+        (lambda: replace(FREE_LAW, poisson=1.0), "Poisson's ratio must lie"),
         (lambda: Kind(0.0), "the radius of a grain must be positive"),
         (lambda: Kind(0.01, body="hollow"), 'body "hollow" is unknown'),
     ],
@@ -64,6 +76,13 @@ def test_scenes_that_cannot_be_are_refused(change, said):
 def test_laws_and_grains_that_cannot_be_are_refused(make, said):
     with pytest.raises(StudyError, match=said):
         make()
+
+
+@pytest.mark.parametrize("over_step", [-0.1, 1.0, math.nan])
+def test_a_drag_that_a_step_cannot_follow_is_refused(over_step):
+    disks = Disks(scene_of([(0.0, 0.0)]))
+    with pytest.raises(StudyError, match="a drag must be from 0 to below"):
+        disks.advance(10, drag=over_step / disks.h)
 
 
 def test_a_motion_that_explodes_is_a_failure():

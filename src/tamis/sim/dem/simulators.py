@@ -72,7 +72,7 @@ _STEP = Port("dt", unit="s", doc="time step taken")
 
 @simulator(
     name="tamis:dem.brazil_nut",
-    version="2",
+    version="3",
     inputs=BrazilNut,
     outputs={
         "t": Port("t", unit="s", doc="instants recorded, from the start of the shaking"),
@@ -104,7 +104,7 @@ def brazil_nut(case: BrazilNut, workdir: Path) -> dict[str, Array]:
 
 @simulator(
     name="tamis:dem.silo",
-    version="3",
+    version="4",
     inputs=Silo,
     outputs={
         "sizes": Port(
@@ -122,14 +122,14 @@ def brazil_nut(case: BrazilNut, workdir: Path) -> dict[str, Array]:
         "p": Port("p", doc="shares of the avalanches, (k - 1/2)/N for the k-th largest of N"),
         "size_p": Port("size_p", doc="grains in an avalanche that a share p of them exceeds"),
         "n": Port("n", doc="numbers of grains"),
-        "beyond": Port("beyond", doc="share of the avalanches with more than n grains"),
+        "beyond": Port("beyond", doc="share of the avalanches with more than n grains; empty without any"),
         "flow": Port(
             "flow", unit="1/s", doc="grains out in a second of flow, pauses between avalanches left out"
         ),
         "arch": Port("arch", unit="m", doc="places of the grains of the last arch, seen from below"),
         "emptied": Port(
             "emptied",
-            doc="1 if the silo has run empty, or nothing more came out, before all avalanches were done",
+            doc="1 if the silo has run empty or is closed, or nothing more came out, before all avalanches were done",
         ),
         "floor": Port("floor", unit="N", doc="load on the floor at the end, downwards"),
         "deepest": _DEEPEST,
@@ -148,7 +148,7 @@ def silo(case: Silo, workdir: Path) -> dict[str, Array]:
 
 @simulator(
     name="tamis:dem.heap",
-    version="1",
+    version="2",
     inputs=Heap,
     outputs={
         "a": Port("a", doc="height of the settled column over half its width"),

@@ -77,11 +77,17 @@ def by_runs(study: Study, *uses: str) -> Iterator[tuple[Series, str]]:
 
 def cost(study: Study, seconds: float, duration: Callable[[float], str]) -> Iterator[str]:
     """Say how many runs predictions ask for."""
-    table = study.chain
+    table, asked = study.chain, dict[str, str]()
     for series, hint in by_runs(study, "calibrate", "validate", "predict"):
         draws = series.draws or SLOW
         if table is not None:  # and the best point of each source
             draws = (table.draws + len(study.origins)) * table.replicates
+            same = asked.setdefault(
+                f"{series.where} {[e.conditions for e in series.experiments]}", series.name
+            )
+            if same != series.name:
+                yield f"prediction of {series.name}: from the runs of {same}"
+                continue
         n = draws * len(series.experiments)
         yield f"prediction of {series.name}: {n} runs, about {duration(n * seconds)} on one core{hint}"
 

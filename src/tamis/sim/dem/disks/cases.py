@@ -99,7 +99,8 @@ def linear_stiffness() -> Any:
         0.0,
         unit="N/m",
         bounds=(0.0, 1e13),
-        doc="normal stiffness of the linear law F_n = k_n xi + gamma dxi/dt, for all pairs; 0 takes the law of Hertz",
+        doc="normal stiffness of the linear law F_n = k_n xi + gamma dxi/dt, for all pairs, divided by softening "
+        "like the modulus; 0 takes the law of Hertz",
     )
 
 
@@ -128,7 +129,7 @@ def seed() -> Any:
     return port(0, bounds=(0, 2**63 - 1), doc="of the displacements that grains begin with")
 
 
-class Grains(Case):
+class OfGrains(Case):
     """A case whose grains touch by one calibrated law; each declares these as inputs."""
 
     mu: float
@@ -194,18 +195,26 @@ def settle(disks: Disks, seconds: float, checkpoint: Checkpoint, kept: dict[str,
             checkpoint.keep({"settling": np.array(True), **disks.arrays()})
 
 
+def overlaps(disks: Disks) -> str:
+    """Say that grains overlapped by so much that they no longer behave like hard ones, if so."""
+    deepest, law = disks.deepest, disks.scene.law
+    if deepest <= TOO_DEEP:
+        return ""
+    # in impacts overlaps grow with the power 0.4 of softening, or 1/2
+    less = law.softening * (0.5 * TOO_DEEP / deepest) ** (2.0 if law.linear else 2.5)
+    advice = (
+        f"; softening = {less:.2g} would keep them to half of that" if less >= 1.0 else "; take a stiffer law"
+    )
+    return (
+        f"grains overlapped by up to {100 * deepest:.0f} % of their distance, more than {100 * TOO_DEEP:.0f} %: "
+        f"they are too soft for how they move{advice}"
+    )
+
+
 def warn_of_overlaps(disks: Disks) -> None:
-    """Warn of overlaps at which grains no longer behave like hard ones."""
-    deepest, softening = disks.deepest, disks.scene.law.softening
-    if deepest > TOO_DEEP:
-        less = softening * (0.5 * TOO_DEEP / deepest) ** 2.5  # in impacts overlaps grow with its power 0.4
-        advice = f"; softening = {max(less, 1.0):.2g} would halve that limit" if softening > 1.0 else ""
-        warnings.warn(
-            f"grains overlapped by up to {100 * deepest:.0f} % of their distance, more than {100 * TOO_DEEP:.0f} %: "
-            f"they are too soft for how they move{advice}",
-            TamisWarning,
-            stacklevel=2,
-        )
+    """Warn of overlaps that are too deep."""
+    if said := overlaps(disks):
+        warnings.warn(said, TamisWarning, stacklevel=2)
 
 
 class Film:

@@ -68,7 +68,7 @@ class Disks:
         )
         self._gravity = np.array(scene.gravity, dtype=np.float64)
         self._domain = np.array(scene.domain, dtype=np.float64)
-        self._gauges = np.array([math.inf, 1.0, 0.0, 0.0])
+        self._gauges = np.array([math.inf, 1.0, 0.0])
         self._lists = _lists(n, 8 * n + 64, 4 * n + 64)
         self._room = self._scratch()
         self._begin()
@@ -120,11 +120,6 @@ class Disks:
     def particle_steps(self) -> float:
         """Steps of grains taken so far."""
         return float(self._gauges[kernels.STEPS])
-
-    @property
-    def rebuilds(self) -> int:
-        """How often neighbours were listed."""
-        return int(self._gauges[kernels.REBUILDS])
 
     @property
     def deepest(self) -> float:
@@ -214,6 +209,8 @@ class Disks:
 
     def advance(self, steps: int, drag: float = 0.0) -> None:
         """Take so many steps; ``drag`` slows everything down at that rate, in 1/s, to let grains come to rest."""
+        if not 0.0 <= drag * self.h < 1.0:
+            raise StudyError(f"a drag must be from 0 to below 1/{self.h:.3g} s, one step, found {drag:g}/s")
         stop = self.step + steps
         while self.step < stop:
             status, self.step = kernels.advance(
@@ -261,7 +258,15 @@ class Disks:
         """Return (n, 3), forces and torques of contacts now, in the order of the arrays; nothing else changes."""
         kept = [self._lists.slip.copy(), self._lists.wall_slip.copy()]
         kernels.measure(
-            self._grains, self._force, self._lists, self._laws, self._block, self._walls, self._gauges, self.t
+            self._grains,
+            self._force,
+            self._lists,
+            self._laws,
+            self._block,
+            self._walls,
+            self._gauges,
+            self.t,
+            0.5 * self.h if self._scheme == kernels.GEAR else 0.0,
         )
         force = self._force.reshape(-1, 4)[:, :3].copy()
         self._force[:] = 0.0
@@ -276,7 +281,9 @@ class Disks:
     def contacts(self, margin: float = 0.0) -> tuple[Array, Array, Array]:
         """Return pairs of grains that touch (m, 2), by their numbers, their overlaps and tangential stretches.
 
-        With a margin, up to half the skin, also those that are so near.
+        With Gear's scheme stretches are those of half a step later.
+        With a margin also those that are so near, if they were within the skin when lists were made: surely up to a
+        tenth of the skin, or where grains hardly move.
         """
         grains, lists = self._grains, self._lists
         n = int(grains.present[0])

@@ -40,7 +40,7 @@ _SIDE, _MORE = (
 
 
 @dataclass(frozen=True)
-class Heap(cases.Grains):
+class Heap(cases.OfGrains):
     """Grains of several sizes in a column on a plane."""
 
     mu: float = port(0.5, bounds=(0.0, 2.0), doc="coefficient of friction, of grains and walls")

@@ -40,7 +40,8 @@ Leapfrog, by default: velocities live between the instants at which places and f
 step, symplectic where there is no damping, and the stretch of the tangential spring is summed from velocities at
 the middle of each step. The third-order Gear scheme of the paper (Allen & Tildesley 1987, section 3.2: predict from the
 derivatives, correct by the error of the acceleration) costs as much but keeps a jump of the force, which every first
-touch is, in its derivatives; docs/theory/disks.md shows both.
+touch is, in its derivatives; docs/theory/disks.md shows both. Its velocities are those of the step's end, and so the
+stretch grows by the mean of the old and the new ones: half a step at one before forces are taken, half a step after.
 """
 
 from __future__ import annotations
@@ -75,7 +76,8 @@ from tamis.sim.dem.disks.cells import (
 
 LINEAR, QUARTER, HALF, FREE = 0, 1, 2, 3
 LEAPFROG, GEAR = 0, 1
-TRAVEL, LEAST, REBUILDS, STEPS = 0, 1, 2, 3  # of the gauges
+TRAVEL, LEAST, STEPS = 0, 1, 2  # of the gauges
+Span = tuple[float, float]  # how long springs stretch at these velocities, before forces are taken and after
 B = 256  # contacts of a block: its numbers stay in the first cache
 ROOT_HALF = 4604544271217802189  # bits of sqrt(1/2)
 LN_2, TWICE_LOG2_E = math.log(2.0), 2.0 / math.log(2.0)
@@ -197,12 +199,13 @@ def block_dampings(m: int, v: Floats, law: int, exponent: float) -> None:
 
 
 @inner
-def block_forces(m: int, v: Floats, linear: bool, h: float) -> None:
+def block_forces(m: int, v: Floats, linear: bool, before: float, after: float) -> None:
     """Turn overlaps and velocities of a block of contacts into forces, vectors at a time.
 
     Columns: 0, 1 from the first grain to the second; 2 overlap; 3, 4 velocity of the first against the second; 5 sum
     of spin times radius; 6 sum of radii; 7 slip; 8 distance; 9 d^alpha; 10-13 the law. Force comes back in 3 and 4,
-    tangential force times the share of the radii in 5, that share in 6, the slip in 7.
+    tangential force times the share of the radii in 5, that share in 6, the slip in 7: it grows at these velocities for
+    a time before forces are taken, and for another one after.
     """
     for c in range(m):
         inverse = 1.0 / v[c + 8 * B]
@@ -214,10 +217,10 @@ def block_forces(m: int, v: Floats, linear: bool, h: float) -> None:
         spring = spring if linear else spring * math.sqrt(d)
         normal = max(spring + v[c + 11 * B] * v[c + 9 * B] * (ux * nx + uy * ny), 0.0)
         limit = v[c + 13 * B] * normal
-        slip = v[c + 7 * B] + (uy * nx - ux * ny + v[c + 5 * B] * share) * h
-        slip = min(max(slip, -limit), limit)
+        sliding = uy * nx - ux * ny + v[c + 5 * B] * share
+        slip = min(max(v[c + 7 * B] + sliding * before, -limit), limit)
         tangential = -v[c + 12 * B] * slip
-        v[c + 7 * B] = slip
+        v[c + 7 * B] = slip + sliding * after
         v[c + 3 * B] = -normal * nx - tangential * ny
         v[c + 4 * B] = -normal * ny + tangential * nx
         v[c + 5 * B] = tangential * share
@@ -226,7 +229,7 @@ def block_forces(m: int, v: Floats, linear: bool, h: float) -> None:
 
 @inner
 def grain_forces(
-    n: int, state: Floats, force: Floats, kind: Ints, lists: Lists, laws: Laws, block: Block, h: float
+    n: int, state: Floats, force: Floats, kind: Ints, lists: Lists, laws: Laws, block: Block, span: Span
 ) -> float:
     """Add the forces between grains; return the least distance of two centres over the sum of their radii."""
     kinds, v = laws.inverse.size // 3, block.values
@@ -264,7 +267,7 @@ def grain_forces(
             if k == end:
                 i += 1
         block_dampings(m, v, laws.law, laws.exponent)
-        block_forces(m, v, laws.law == LINEAR, h)
+        block_forces(m, v, laws.law == LINEAR, span[0], span[1])
         for c in range(m):
             a, j = block.ends[2 * c], block.ends[2 * c + 1]
             gx, gy, torque = v[c + 3 * B], v[c + 4 * B], v[c + 5 * B]
@@ -288,7 +291,7 @@ def wall_forces(
     walls: Walls,
     centre: tuple[float, float],
     velocity: tuple[float, float, float],
-    h: float,
+    span: Span,
 ) -> float:
     """Add the forces of walls that move with the container; return the least distance of a grain over its radius."""
     state, law, kinds = grains.state, laws.law, laws.inverse.size // 3
@@ -319,8 +322,8 @@ def wall_forces(
         spring = k_n * d if law == LINEAR else k_n * d * math.sqrt(d)
         normal = max(spring + gamma * damping(d, law, laws.exponent) * closing, 0.0)
         limit = cap * normal
-        slip = min(max(lists.wall_slip[k] + sliding * h, -limit), limit)
-        lists.wall_slip[k] = slip
+        slip = min(max(lists.wall_slip[k] + sliding * span[0], -limit), limit)
+        lists.wall_slip[k] = slip + sliding * span[1]
         tangential = -k_t * slip
         gx, gy = -normal * nx - tangential * ny, -normal * ny + tangential * nx
         force[4 * i] += gx
@@ -398,13 +401,13 @@ def evaluate(
     walls: Walls,
     gauges: Floats,
     t: float,
-    h: float,
+    span: Span,
 ) -> float:
-    """Add all forces at a time; return the greatest speed of a wall."""
+    """Add all forces at a time, return the greatest speed of a wall."""
     x, y, a, vx, vy, w = pose(walls.motion, t)
     far = place_walls(walls, x, y, a)
-    least = grain_forces(grains.present[0], grains.state, force, grains.kind, lists, laws, block, h)
-    touch = wall_forces(grains, force, lists, laws, walls, (x, y), (vx, vy, w), h)
+    least = grain_forces(grains.present[0], grains.state, force, grains.kind, lists, laws, block, span)
+    touch = wall_forces(grains, force, lists, laws, walls, (x, y), (vx, vy, w), span)
     gauges[LEAST] = min(gauges[LEAST], least, touch)
     return math.hypot(vx, vy) + abs(w) * far
 
@@ -427,7 +430,6 @@ def renew(
     status = rebuild(grains, lists, room, walls.placed, walls.shut, domain, size, skin)
     if status == DONE:
         gauges[TRAVEL] = 0.0
-        gauges[REBUILDS] += 1.0
     return status
 
 
@@ -463,10 +465,11 @@ def advance(
                 return status, step
         if scheme == GEAR:
             fastest = predict(grains, h)
-            speed = evaluate(grains, force, lists, laws, block, walls, gauges, (step + 1) * h, h)
+            now, half = (step + 1) * h, 0.5 * h
+            speed = evaluate(grains, force, lists, laws, block, walls, gauges, now, (half, half))
             correct(grains, force, laws, gravity, drag, h)
         else:
-            speed = evaluate(grains, force, lists, laws, block, walls, gauges, step * h, h)
+            speed = evaluate(grains, force, lists, laws, block, walls, gauges, step * h, (h, 0.0))
             fastest = leap(grains, force, laws, gravity, drag, h)
         gauges[TRAVEL] += max(speed, math.sqrt(fastest)) * h
         gauges[STEPS] += float(grains.present[0])
@@ -484,7 +487,11 @@ def measure(
     walls: Walls,
     gauges: Floats,
     t: float,
+    ahead: float,
 ) -> None:
-    """Leave the forces of this instant in ``force`` and ``walls.load``; stretches are cut back to the caps of now."""
+    """Leave the forces of this instant in ``force`` and ``walls.load``; stretches are cut back to the caps of now.
+
+    They are kept ``ahead`` of the instant: by half a step with the scheme of Gear.
+    """
     force[:] = 0.0
-    evaluate(grains, force, lists, laws, block, walls, gauges, t, 0.0)
+    evaluate(grains, force, lists, laws, block, walls, gauges, t, (-ahead, 0.0))

@@ -53,11 +53,10 @@ class Kind:
     fixed: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("radius", "density", "young"):
-            if not getattr(self, name) > 0.0:
-                raise StudyError(f"the {name} of a grain must be positive, found {getattr(self, name)}")
-        if not -1.0 < self.poisson <= 0.5:
-            raise StudyError(f"Poisson's ratio must lie between -1 and 0.5, found {self.poisson}")
+        if self.radius != math.inf:  # a wall
+            only_positive(self, "grain", "radius")
+        only_positive(self, "grain", "density", "young")
+        _check_poisson(self.poisson)
         known_name("body", self.body, get_args(Body))
 
     @property
@@ -93,7 +92,7 @@ class Contact(NamedTuple):
 class Law:
     """A calibrated law, what it was calibrated on, and how it passes to other sizes.
 
-    ``k_n`` is the stiffness of the linear law; where it is 0 the law is that of Hertz.
+    ``k_n`` is the stiffness of the linear law, over ``softening``; where it is 0 the law is that of Hertz.
     """
 
     mu: float
@@ -112,6 +111,8 @@ class Law:
         for name in ("mu", "gamma", "alpha", "k_t", "k_n"):
             if not 0.0 <= getattr(self, name) < math.inf:
                 raise StudyError(f"{name} must be a number that is not negative, found {getattr(self, name)}")
+        only_positive(self, "law", "softening", "radius", "mass", "young")
+        _check_poisson(self.poisson)
         known_name("scaling", self.scaling, get_args(Scaling))
         if self.k_n > 0.0 and self.k_t > STIFFEST * self.k_n:
             raise StudyError(
@@ -183,6 +184,8 @@ class Law:
             for b in kinds[i:]
             if math.isfinite(a.mass) or math.isfinite(b.mass)
         ]
+        if not steps:
+            raise StudyError("none of the grains can move: all are fixed")
         return min(steps)
 
     def _step(self, pair: Contact, speed: float) -> float:
@@ -198,6 +201,18 @@ class Law:
         if pair.gamma > 0.0:
             step = min(step, pair.mass / (pair.gamma * depth**self._exponent) / STEPS_OF_DAMPER)
         return step
+
+
+def only_positive(record: object, what: str, *names: str) -> None:
+    """Refuse numbers of a record that are not positive, or infinite."""
+    for name in names:
+        if not 0.0 < getattr(record, name) < math.inf:
+            raise StudyError(f"the {name} of a {what} must be positive, found {getattr(record, name)}")
+
+
+def _check_poisson(ratio: float) -> None:
+    if not -1.0 < ratio <= 0.5:
+        raise StudyError(f"Poisson's ratio must lie between -1 and 0.5, found {ratio}")
 
 
 def known_name(what: str, name: str, valid: Sequence[str]) -> None:

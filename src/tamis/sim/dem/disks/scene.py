@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.errors import StudyError
-from tamis.sim.dem.disks.laws import Kind, Law, known_name
+from tamis.sim.dem.disks.laws import Kind, Law, known_name, only_positive
 from tamis.types import Array
 
 Numbers = NDArray[np.integer[Any]]
@@ -88,20 +88,24 @@ class Scene:
 
     def time_step(self) -> float:
         """Return the time step: the longest that is sound, or the one given if it is no longer."""
+        only_positive(self, "scene", "speed")
         everything = (*self.kinds, self.wall) if self.walls else self.kinds
         longest = self.law.longest_step(everything, self.speed)
-        if self.step < 0.0:
+        if not 0.0 <= self.step < math.inf:
             raise StudyError(f"a time step must be positive, or 0 to have it chosen, found {self.step:g} s")
         if self.step > longest:
+            # rounded down, so that what is advised is accepted
+            digits = 10.0 ** (2 - math.floor(math.log10(longest)))
             raise StudyError(
-                f"time step {self.step:g} s is too long for these grains: at most {longest:.3g} s (a fiftieth of the "
+                f"time step {self.step:g} s is too long for these grains: at most "
+                f"{math.floor(longest * digits) / digits:.3g} s (a fiftieth of the "
                 "shortest contact, a twentieth of the tangential period, a fifth of the dashpot's time); give that, "
                 "or 0 to have it chosen"
             )
         return self.step or longest
 
     def check(self) -> None:
-        """Refuse grains that are nowhere, of no kind or outside the domain; overlaps are seen when they are listed."""
+        """Refuse what is nowhere, of no kind or outside the domain; overlaps are seen when grains are listed."""
         known_name("scheme", self.scheme, SCHEMES)
         n, kind = len(self.places), np.asarray(self.kind)
         for what, shape, wanted in (
@@ -111,6 +115,8 @@ class Scene:
         ):
             if shape != wanted:
                 raise StudyError(f"expected {what} of shape {wanted} for {n} grains, found {shape}")
+        if n and kind.dtype.kind not in "iu":
+            raise StudyError(f"kinds are whole numbers, found them as {kind.dtype}")
         if n and not (kind.min() >= 0 and kind.max() < len(self.kinds)):
             raise StudyError(
                 f"kinds are numbered 0 to {len(self.kinds) - 1}, found {kind.min()} to {kind.max()}"
@@ -123,6 +129,16 @@ class Scene:
             raise StudyError(f"grain {i} is nowhere: its place is {np.asarray(self.places)[i].tolist()}")
         if len(self.places) == 0:
             raise StudyError("expected at least one grain, found none")
+        if any(math.isinf(kind.radius) for kind in self.kinds) or not math.isinf(self.wall.radius):
+            raise StudyError("grains have a finite radius, and what walls are made of an infinite one")
+        for i, wall in enumerate(self.walls):
+            if wall.start == wall.end or not np.isfinite([wall.start, wall.end]).all():
+                raise StudyError(f"wall {i} has no length: it goes from {wall.start} to {wall.end}")
+        sines = [number for sine in self.motion for number in vars(sine).values()]
+        if not np.isfinite([*self.gravity, *self.centre, *sines]).all():
+            raise StudyError(
+                f"gravity, centre and motion must be numbers, found {self.gravity}, {self.centre} and {self.motion}"
+            )
         left, right, low, high = self.domain
         x, y = np.asarray(self.places).T
         outside = ~((left <= x) & (x <= right) & (low <= y) & (y <= high))

@@ -44,7 +44,7 @@ _BELOW = 30.0  # diameters under the floor at which a grain is out of sight
 
 
 @dataclass(frozen=True)
-class Silo(cases.Grains):
+class Silo(cases.OfGrains):
     """Grains of one size in a rectangle with an outlet in the middle of its floor."""
 
     mu: float = cases.friction()
@@ -54,7 +54,10 @@ class Silo(cases.Grains):
     grains: int = port(300, bounds=(1, 2_000_000), doc="number of grains")
     width: float = port(0.032, unit="m", bounds=(1e-4, 100.0), doc="width of the silo")
     outlet: float = port(
-        0.0042, unit="m", bounds=(0.0, 100.0), doc="width of the outlet; 0 is a silo that stays closed"
+        0.0042,
+        unit="m",
+        bounds=(0.0, 100.0),
+        doc="width of the outlet, of a grain at least; 0 is a silo that stays closed, and ends as if it were blocked",
     )
     avalanches: int = port(
         10, bounds=(0, 1_000_000), doc="avalanches to wait for; 0 follows the flow for the whole duration"
@@ -77,7 +80,7 @@ class Silo(cases.Grains):
         "second",
         choices=("second", "rest"),
         doc="when an avalanche has ended: no grain was out for a second, or (rest) all grains came to rest before, "
-        "which is several times cheaper",
+        "which takes some half of the time",
     )
     scaling: str = cases.scaling()
     softening: float = cases.softening(1000.0)
@@ -120,6 +123,11 @@ class Silo(cases.Grains):
             Wall((0.5 * w - half, 0.0), (0.5 * w + half, 0.0)) if half else Wall((0.0, 0.0), (w, 0.0), False)
         )
         places = self.places()
+        if 0.0 < self.outlet < self.diameter:
+            raise StudyError(
+                f"no grain of {self.diameter:g} m comes out of an outlet of {self.outlet:g} m; widen it, or give 0 for "
+                "a silo that stays closed"
+            )
         top = max(h, float(places[:, 1].max()) + h)
         return Scene(
             self.law(),
@@ -140,7 +148,8 @@ class Silo(cases.Grains):
     def estimate(self) -> float:
         """Return the seconds of a core that a run will take, about: how long avalanches will be is not known before."""
         each = FLOWING + (QUIET if self.blocked == "second" else CALMING)
-        span = min(self.duration, (self.avalanches or math.inf) * each)
+        ends = (self.avalanches or math.inf) if self.outlet else 1
+        span = min(self.duration, ends * each)
         return cases.foreseen(self.scene(), self.settling + span)
 
     def replay(self, fps: float) -> Replay:
@@ -209,9 +218,8 @@ class Discharge:
         x, y = self.disks.places().T
         astray = ~self.fallen & ((x < 0.0) | (x > case.width))
         if self.disks.here.size < case.grains - int(self.fallen.sum()) or astray.any():
-            raise SimulationError(
-                f"a grain has left the silo elsewhere than through its outlet at t = {self.t:g} s"
-            )
+            gone = f"a grain has left the silo elsewhere than through its outlet at t = {self.t:g} s"
+            raise SimulationError("; ".join(filter(None, (gone, cases.overlaps(self.disks)))))
         new = (y < -d) & ~self.fallen
         if new.any():
             self.exits += [self.t] * int(new.sum())
@@ -238,9 +246,12 @@ class Discharge:
         return self.still * LOOK >= REST
 
     def _next(self) -> None:
-        """End an avalanche and break the arch; or only break it again, if nothing had come out."""
+        """End an avalanche and break the arch; or only break it again, if nothing had come out.
+
+        In a closed silo there is none to break.
+        """
         arch = self.over_outlet()
-        self.emptied = len(arch) == 0 or self.breaks >= _BREAKS
+        self.emptied = not self.case.outlet or len(arch) == 0 or self.breaks >= _BREAKS
         if self.out:
             self.sizes.append(self.out)
             self.ends.append(self.t)
@@ -305,6 +316,8 @@ class Discharge:
             return ""
         if not self.emptied:
             return f"duration = {case.duration:g} s is over, with {self.out} grains out in the avalanche under way,"
+        if not case.outlet:
+            return "the outlet is closed, so that nothing comes out," if case.avalanches else ""
         if case.refill == "none":
             left = case.grains - int(self.fallen.sum())
             return f"the silo has run empty, with {left} grains at rest beside the outlet,"
@@ -330,10 +343,11 @@ class Discharge:
 def exceedance(sizes: Sequence[int]) -> dict[str, Array]:
     """Return the size that a share p of the avalanches exceeds, and the share that has more than n grains.
 
-    The k-th largest of N sizes stands for p = (k - 1/2) / N: nothing is said beyond the first and the last.
+    The k-th largest of N sizes stands for p = (k - 1/2) / N: nothing is said beyond the first and the last. Without any
+    there is no share either, and not the share 0.
     """
     largest = np.sort(np.asarray(sizes, dtype=np.float64))[::-1]
-    beyond = (largest[:, None] > COUNTS).mean(axis=0) if len(largest) else np.zeros(len(COUNTS))
+    beyond = (largest[:, None] > COUNTS).mean(axis=0) if len(largest) else np.empty(0)
     return {
         "p": (np.arange(len(largest)) + 0.5) / max(len(largest), 1),
         "size_p": largest,
