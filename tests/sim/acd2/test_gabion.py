@@ -47,8 +47,8 @@ def test_a_small_gabion_comes_to_rest_in_its_box() -> None:
     assert found["drift"] < 2e-4  # 1 mm a second, over 0.2 s
     lost = np.diff(found["friction"])  # slip that turns round within a step gives a little back
     assert lost.sum() > 0.01 and -lost[lost < 0.0].sum() < 0.01 * lost.sum()
-    # closing has left up to .7 mm; settling undoes all but half a hundredth of a grain, and a tenth of that comes back
-    assert found["deepest"].max() > 5e-4 and found["overlap"] < 0.006 * 0.07
+    # settling undoes what closing leaves beyond half a hundredth of a grain, and a fifth of that may come back
+    assert found["overlap"] < 0.006 * 0.07 < found["deepest"].max()
     assert found["extent"].max() < 0.2 * 1.02  # corners poke out until the net holds them
     assert np.isfinite(found["x"]).all() and np.abs(np.linalg.norm(found["q"], axis=1) - 1.0).max() < 1e-12
 

@@ -25,7 +25,7 @@ from tamis.types import Array
 
 TOUCH = 1e-4  # of the size of a grain: nearer than that is touching
 BEAT = 0.02  # s between two percussions on the grains while the box closes
-EASE = 0.01  # m/s at which overlaps are undone until the grains are at rest
+EASE = 0.01  # m/s at which overlaps are undone while the grains come to rest
 SLOP = 0.005  # of the size of a grain: overlaps that stay
 CLOSING = 0.1  # of the side: the last part of the way, over which a box closes slower and slower
 
@@ -82,9 +82,7 @@ def pack(scene: Gabion, every: int = 0) -> Packing:
         before = float((grains.mass * state.v**2).sum())
         state.v[:, :3] += scene.shake * rng.standard_normal((b, 3))
         state.work[2] += 0.5 * (float((grains.mass * state.v**2).sum()) - before)
-        state, room, done = run.advance(
-            state, room, record, done, min(done + beat, counts[0]), 0.0, 0.0, EASE
-        )
+        state, room, done = run.advance(state, room, record, done, min(done + beat, counts[0]), 0.0, 0.0)
     if state.half.max() > 0.5 * scene.side * (1.0 + 1e-12):
         solid = scene.grains * scene.volume / scene.side**3
         raise SimulationError(

@@ -12,7 +12,7 @@ the order of their pairs, and both lists are passed once.
 The box of a gabion closes side by side until it has its size, the slower the harder grains push against it.
 
 A jump keeps contacts from closing; it never opens what overlaps, and grains that meet at 1 m/s overlap by a millimetre
-before their contact is found. While a gabion is packed, contacts that overlap deeply are asked to part at a small
+before their contact is found. While a gabion comes to rest, contacts that overlap deeply are asked to part at a small
 speed, which is work done by nobody in particular, in the books like any other. A slight overlap stays, since contacts
 that just touch come and go.
 """
