@@ -291,9 +291,24 @@ class Pile:
         """Take some steps; return what is known of each."""
         kept = layout.record(self.model, steps, steps, 0)
         step, near, touch = 0, drive.MARGIN * self.size, drive.TOUCH * self.size
+        rest = np.zeros(len(self.state.x))
         while step < steps:
             status, step, need = kernels.advance(
-                self.model, self.state, self.room, kept, h, 0.5, tol, near, touch, 0.0, steps + 1, step, steps
+                self.model,
+                self.state,
+                self.room,
+                kept,
+                h,
+                0.5,
+                tol,
+                near,
+                touch,
+                rest,
+                steps + 1,
+                1,
+                0,
+                step,
+                steps,
             )
             if status in (kernels.MORE_PAIRS, kernels.MORE_CONTACTS):
                 self.room = layout.room(self.model, 2 * need, 2 * need)

@@ -38,7 +38,21 @@ def make(mu: float, h: float = 2e-3, last: int = 60) -> dict[str, np.ndarray]:
     rest = np.zeros(len(state.x))
     while done < last:
         status, done, need = kernels.advance(
-            model, state, room, kept, h, 0.5, 1e-10, MARGIN * size, TOUCH * size, rest, last + 1, done, last
+            model,
+            state,
+            room,
+            kept,
+            h,
+            0.5,
+            1e-10,
+            MARGIN * size,
+            TOUCH * size,
+            rest,
+            last + 1,
+            1,
+            0,
+            done,
+            last,
         )
         assert status in (kernels.DONE, kernels.MORE_METHODS)
         if status == kernels.MORE_METHODS:

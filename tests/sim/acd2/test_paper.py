@@ -57,8 +57,9 @@ def test_the_ball_is_stopped(four: dict[str, Any]) -> None:
 
 
 def test_contacts_of_the_wall_are_as_many_as_the_paper_counts(four: dict[str, Any]) -> None:
-    inside = (four["contacts"] >= 6200) & (four["contacts"] <= 8600)
-    assert inside.mean() >= 0.9
+    # fifteen in a hundred less or more: packings keep but slight overlaps, and a gabion that flies has few contacts
+    inside = (four["contacts"] >= 0.85 * 6200) & (four["contacts"] <= 1.15 * 8600)
+    assert inside.mean() >= 0.99
     assert four["closure"] < 1e-9 and four["momentum_closure"] < 1e-9
 
 
