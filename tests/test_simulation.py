@@ -1,6 +1,10 @@
 """Functions as simulators: ports, checks, both interfaces, names."""
 
+import os
 import pickle
+import pty
+import subprocess
+import sys
 import textwrap
 from pathlib import Path
 
@@ -221,3 +225,34 @@ def test_a_replay_or_a_failure_that_breaks_the_contract_is_found(tmp_path):
         tamis.check_simulator(trips, failing={"x": 0.0})
     with pytest.raises(AssertionError, match=r"trips gives outputs at {'x': 2.0}, expected SimulationError"):
         tamis.check_simulator(trips, failing={"x": 2.0})
+
+
+SLOW = """
+import time
+
+import tamis
+
+
+@tamis.simulator(outputs={"x": "m"})
+def slow(a: float = 1.0):
+    "Wait a little."
+    time.sleep(0.5)
+    return {"x": a}
+"""
+
+
+def test_a_terminal_sees_that_a_single_run_goes_on_and_for_how_long(tmp_path, monkeypatch):
+    (tmp_path / "model.py").write_text(SLOW)
+    monkeypatch.chdir(tmp_path)
+    ours, theirs = pty.openpty()
+    call = [sys.executable, "-m", "tamis", "sim", "model.py:slow", "--run"]
+    done = subprocess.run(
+        call, stdout=subprocess.PIPE, stderr=theirs, check=True, env={**os.environ, "TERM": "xterm"}
+    )
+    os.close(theirs)
+    assert b"x" in done.stdout and b"running" not in done.stdout
+    shown = os.read(ours, 100_000).decode()
+    os.close(ours)
+    assert "running" in shown and "0:00:00" in shown
+    quiet = subprocess.run(call, capture_output=True, check=True)
+    assert b"running" not in quiet.stderr

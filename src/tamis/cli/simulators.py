@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tamis.cli import COMPUTATION_SAYS_NO, DONE, INTERRUPTED
 from tamis.cli.summary import print_outputs, print_simulator, tell_of_compiling
-from tamis.cli.terminal import say, table, told_plainly
+from tamis.cli.terminal import say, table, told_plainly, working
 from tamis.errors import SimulationError, StudyError
 from tamis.families import builtins
 from tamis.files import save_arrays
@@ -44,7 +44,7 @@ def describe(arguments: argparse.Namespace) -> int:
         path, inputs = arguments.storyboard, _values(arguments.inputs)
         tell_of_compiling(simulator)
         through = [name for name in arguments.through.split(",") if name]
-        with told_plainly():
+        with told_plainly(), working(f"running {simulator.name}, then drawing it"):
             frames, span = write_storyboard(simulator, inputs, path, field=arguments.field, through=through)
         say(f"{path}: {frames} frames over {span:.4g} s")
         return DONE
@@ -65,7 +65,7 @@ def _write_record(simulator: Simulator, inputs: dict[str, float | str], path: Pa
             f'--record "{path}": expected a file in a folder that exists, its name ending in .npz'
         )
     tell_of_compiling(simulator)
-    with explained(simulator), told_plainly():
+    with explained(simulator), told_plainly(), working(f"running {simulator.name}"):
         arrays = whole.record(inputs)
     save_arrays(path, arrays)
     say(f"{path}: {', '.join(arrays)}")
@@ -122,7 +122,7 @@ def _run_once(simulator: Simulator, inputs: dict[str, float | str]) -> int:
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as scratch:
         try:
-            with explained(simulator), told_plainly():
+            with explained(simulator), told_plainly(), working(f"running {simulator.name}"):
                 outputs = simulator.run(inputs, Path(scratch))
         except SimulationError as error:
             say(f"the simulator says no: {error}")

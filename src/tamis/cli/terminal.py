@@ -48,6 +48,21 @@ def told_plainly() -> Iterator[None]:
 
 
 @contextmanager
+def working(what: str) -> Iterator[None]:
+    """Show on a terminal that something is being computed, and for how long: a single run knows no share of itself."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+        shown.add_task(what, total=None)
+        yield
+
+
+@contextmanager
 def reporting(as_json: bool) -> Iterator[Progress]:
     """Give a progress callback that suits where the output goes."""
     if as_json:

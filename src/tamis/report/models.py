@@ -12,6 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from tamis.report import density
+from tamis.report.decades import along, label_parameter, physical, seen
 from tamis.report.parameters import prior_curve
 from tamis.report.prediction import add_legend, draw_panel, panel_limits, panel_note
 from tamis.report.style import (
@@ -139,20 +140,20 @@ def _draw_parts(ax: Axes, parts: Sequence[Mapping[str, Bounds]], posterior: Post
     """Draw the density of the parameter that tells the parts apart, each part shaded."""
     name = next(iter(parts[0]))
     index = posterior.space.index(name)
-    parameter = posterior.space.parameters[index]
-    draws = posterior.flat[:, index]
+    parameter = seen(posterior.space.parameters[index])
+    draws = along(parameter, posterior.flat[:, index])
     x, height = density.curve(draws, *density.span(draws, parameter.prior))
     ax.fill_between(x, height, color=TOTAL, lw=0)
     for bounds in parts:
         if name in bounds:
-            low, high = bounds[name]
+            low, high = along(parameter, np.array(bounds[name]))
             ax.fill_between(x, height, where=((x >= low) & (x <= high)).tolist(), color=PARAMETERS, lw=0)
     ax.plot(x, height, color=POSTERIOR, lw=1.2)
     ax.set_xlim(x[0], x[-1])
     ax.set_ylim(0, 1.1 * float(height.max()))
     ax.set_yticks([])
     ax.spines["left"].set_visible(False)
-    label_axis(ax.xaxis, parameter.title, ticks=4)
+    label_parameter(ax.xaxis, parameter, ticks=4)
 
 
 @styled
@@ -188,6 +189,8 @@ def line_style(i: int) -> str | tuple[int, tuple[float, ...]]:
 
 
 def _draw_overlaid(ax: Axes, found: Sequence[tuple[int, Array]], parameter: Parameter) -> None:
+    parameter = seen(parameter)
+    found = [(i, along(parameter, draws)) for i, draws in found]
     spans = [density.span(draws, parameter.prior) for _, draws in found]
     low, high = min(s[0] for s in spans), max(s[1] for s in spans)
     x, height = prior_curve(parameter, low, high)
@@ -201,7 +204,7 @@ def _draw_overlaid(ax: Axes, found: Sequence[tuple[int, Array]], parameter: Para
     ax.set_ylim(0, 1.1)
     ax.set_yticks([])
     ax.spines["left"].set_visible(False)
-    label_axis(ax.xaxis, parameter.title, ticks=5)
+    label_parameter(ax.xaxis, parameter, ticks=5)
 
 
 def shared_numbers(
@@ -210,7 +213,9 @@ def shared_numbers(
     """Return the densities drawn: parameter, model, abscissa, density."""
     rows: list[tuple[str, str, float, float]] = []
     for parameter, found in shared:
-        for i, draws in found:
-            x, height = density.curve(draws, *density.span(draws, parameter.prior))
+        law = seen(parameter)
+        for i, values in found:
+            draws = along(law, values)
+            x, height = physical(law, *density.curve(draws, *density.span(draws, law.prior)))
             rows += [(parameter.name, names[i], float(a), float(b)) for a, b in zip(x, height, strict=True)]
     return Table(("parameter", "model", "x", "posterior density"), tuple(rows))

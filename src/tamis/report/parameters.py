@@ -22,6 +22,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter
 
 from tamis.report import density
+from tamis.report.decades import along, exponent, label_parameter, physical, seen, seen_posterior
 from tamis.report.style import (
     DATA,
     PARAMETERS,
@@ -35,7 +36,6 @@ from tamis.report.style import (
     folded,
     label_axis,
     place,
-    power,
     scaled_title,
     styled,
 )
@@ -76,16 +76,17 @@ def marginals_figure(posterior: Posterior, references: Sequence[Reference] = ())
     width = WIDTH / max(columns, 2)
     cell = 1.4 + 0.6
     figure = canvas(WIDTH, 0.36 + cell * -(-d // columns))
-    summary = posterior.summary()
-    for i, parameter in enumerate(posterior.space.parameters):
+    summary, drawn = posterior.summary(), seen_posterior(posterior)
+    for i, parameter in enumerate(drawn.space.parameters):
         top = 0.36 + (i // columns) * cell
         ax = place(figure, (i % columns) * width + 0.3, top, width - 0.5, 1.4)
         row = dict(zip(summary.columns, summary.rows[i], strict=True))
-        _draw_marginal(ax, posterior.flat[:, i], parameter, row["median"], (row["q05"], row["q95"]))
+        middle, low, high = along(parameter, np.array([row[q] for q in ("median", "q05", "q95")])).tolist()
+        _draw_marginal(ax, drawn.flat[:, i], parameter, middle, (low, high))
         for mark, reference in zip(_MARKS, references, strict=False):
             if parameter.name in reference.mean:
-                _draw_reference(ax, reference, parameter.name, mark)
-        label_axis(ax.xaxis, parameter.title, ticks=5, room=width - 0.4)
+                _draw_reference(ax, reference, parameter, mark)
+        label_parameter(ax.xaxis, parameter, ticks=5, room=width - 0.4)
     handles: list[Patch | Line2D] = [
         Patch(color=PRIOR_FILL, label="prior"),
         Patch(facecolor=PARAMETERS, edgecolor=POSTERIOR, label="posterior, 90 % interval in blue"),
@@ -129,12 +130,15 @@ def _draw_marginal(
     ax.spines["left"].set_visible(False)
 
 
-def _draw_reference(ax: Axes, reference: Reference, name: str, mark: str) -> None:
-    mean = reference.mean[name]
-    bars = abs(mean) * reference.cov[name] if name in reference.cov else None
+def _draw_reference(ax: Axes, reference: Reference, parameter: Parameter, mark: str) -> None:
+    mean, sd = reference.mean[parameter.name], 0.0
+    if parameter.name in reference.cov:
+        sd = abs(mean) * reference.cov[parameter.name]
+    low, middle, high = along(parameter, np.array([mean - sd, mean, mean + sd]))
+    bars = [[middle - low], [high - middle]] if sd else None
     level = ax.get_ylim()[1] * (0.94 - 0.07 * _MARKS.index(mark))
     ax.errorbar(
-        [mean],
+        [middle],
         [level],
         xerr=bars,
         fmt=mark,
@@ -152,6 +156,7 @@ def _draw_reference(ax: Axes, reference: Reference, name: str, mark: str) -> Non
 def pairs_figure(posterior: Posterior) -> Figure:
     """Draw every pair of parameters: draws above the diagonal, densities below, marginals on it."""
     chosen = pair_columns(posterior)
+    posterior = seen_posterior(posterior)
     d = len(chosen)
     parameters = [posterior.space.parameters[i] for i in chosen]
     draws = posterior.flat[:, chosen]
@@ -251,22 +256,23 @@ def _finish(
 def _label(axis: Axis, parameter: Parameter, span: tuple[float, float], side: float) -> None:
     """Title an axis and choose ticks, at least two, whose labels stay clear of the neighbouring axes."""
     for most in (3, 4, 5, 6):
-        label_axis(axis, "", ticks=most if side < 1.6 else most + 1)
+        label_parameter(axis, parameter, ticks=most if side < 1.6 else most + 1)
         ticks = axis.get_majorticklocs()
         place = (ticks - span[0]) / (span[1] - span[0])
-        inside = ticks[(place > 0.09) & (place < 0.91)]
-        if len(inside) > 1:
+        inside = (place > 0.09) & (place < 0.91)
+        if inside.sum() > 1:
             break
-    axis.set_ticks(inside)
+    axis.set_ticks(ticks[inside])
     axis.set_label_text(short_title(parameter, span, side))
 
 
 def short_title(parameter: Parameter, span: tuple[float, float], room: float) -> str:
     """Return the title of an axis in two lines at most: with the label, or with the name if that is too long."""
-    text = folded(scaled_title(parameter.title, power(*span)), room)
+    out = exponent(parameter, *span)
+    text = folded(scaled_title(parameter.title, out), room)
     if "…" not in text:
         return text
-    return folded(scaled_title(replace(parameter, label="").title, power(*span)), room)
+    return folded(scaled_title(replace(parameter, label="").title, out), room)
 
 
 def _colour_bar(
@@ -286,6 +292,8 @@ def _colour_bar(
 
 def sparkline(draws: Array, parameter: Parameter) -> str:
     """Return a small SVG for a table: the posterior in blue inside the range of its prior in grey."""
+    parameter = seen(parameter)
+    draws = along(parameter, draws)
     low, high = density.span(draws, parameter.prior)
     wide = prior_range(parameter)
     left, right = min(low, wide[0]), max(high, wide[1])
@@ -306,8 +314,10 @@ def sparkline(draws: Array, parameter: Parameter) -> str:
 def marginal_numbers(posterior: Posterior) -> Table:
     """Return the densities drawn: parameter, abscissa, prior, posterior."""
     rows: list[tuple[str, float, float, float]] = []
+    drawn = seen_posterior(posterior)
     for i, parameter in enumerate(posterior.space.parameters):
-        x, height = density.curve(posterior.flat[:, i], *density.span(posterior.flat[:, i], parameter.prior))
+        law, draws = drawn.space.parameters[i], drawn.flat[:, i]
+        x, height = physical(law, *density.curve(draws, *density.span(draws, law.prior)))
         prior = np.exp(np.asarray(parameter.prior.logpdf(x), dtype=float))
         rows += [
             (parameter.name, float(a), float(b), float(c)) for a, b, c in zip(x, prior, height, strict=True)

@@ -13,6 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
 from tamis.report.blocks import Block, Grid, Heading, Links, Picture, grid
+from tamis.report.decades import along, label_parameter, seen
 from tamis.report.parameters import prior_range
 from tamis.report.style import (
     DATA,
@@ -23,7 +24,6 @@ from tamis.report.style import (
     WIDTH,
     canvas,
     fit,
-    label_axis,
     place,
     shortened,
     styled,
@@ -147,6 +147,7 @@ def forest_figure(parts: Sequence[Results]) -> Figure:
 
 
 def _forest(ax: Axes, parts: Sequence[Results], parameter: Parameter, *, named: bool) -> None:
+    parameter = seen(parameter)
     low, high = (float(v) for v in np.ravel(parameter.prior.ppf(np.array([0.05, 0.95]))))
     ax.axvspan(low, high, color=PRIOR_FILL, lw=0)
     for i, part in enumerate(parts):
@@ -155,17 +156,19 @@ def _forest(ax: Axes, parts: Sequence[Results], parameter: Parameter, *, named: 
         if parameter.name not in posterior.space.names:
             continue
         column = posterior.space.index(parameter.name)
-        q = np.quantile(posterior.flat[:, column], (0.05, 0.25, 0.5, 0.75, 0.95))
+        q = np.quantile(along(parameter, posterior.flat[:, column]), (0.05, 0.25, 0.5, 0.75, 0.95))
         ax.plot(q[[0, 4]], [i, i], color=POSTERIOR, lw=1.2, solid_capstyle="butt")
         ax.plot(q[[1, 3]], [i, i], color=POSTERIOR, lw=3.5, solid_capstyle="butt")
         ax.plot(q[2], i, color=POSTERIOR, marker="o", ms=4)
-        ax.plot(posterior.best()[column], i, color=DATA, marker="D", ms=3.5, mfc="none", mew=0.9)
+        ax.plot(
+            along(parameter, posterior.best()[column]), i, color=DATA, marker="D", ms=3.5, mfc="none", mew=0.9
+        )
     ax.set_ylim(len(parts) - 0.5, -0.5)
     ax.set_yticks(range(len(parts)))
     names = [shortened(part.study.part, _NAMES - 0.15, 7.5) for part in parts]
     ax.set_yticklabels(names if named else [])
     ax.set_xlim(*prior_range(parameter))
-    label_axis(ax.xaxis, parameter.title, ticks=4, room=1.9)
+    label_parameter(ax.xaxis, parameter, ticks=4, room=1.9)
 
 
 def coverage(parts: Sequence[Results]) -> tuple[Array, list[str]]:

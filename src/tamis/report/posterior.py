@@ -12,6 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from tamis.report.blocks import Block, Facts, Heading, Picture, grid
+from tamis.report.decades import label_parameter, seen_posterior
 from tamis.report.parameters import short_title
 from tamis.report.style import (
     HELD_OUT,
@@ -117,7 +118,8 @@ def chains_figure(posterior: Posterior) -> Figure:
     columns = worst_mixed(posterior)
     height, cell = 0.95, 1.5
     figure = canvas(WIDTH, 0.55 + cell * len(columns))
-    at, bands = _bands(posterior)
+    drawn = seen_posterior(posterior)
+    at, bands = _bands(drawn)
     places, stray = rank_curves(posterior)
     for row, k in enumerate(columns):
         top = 0.5 + row * cell
@@ -126,8 +128,8 @@ def chains_figure(posterior: Posterior) -> Figure:
         left.plot(at, bands[1, :, k], color=POSTERIOR)
         left.set_xlim(at[0], max(at[-1], at[0] + 1))
         left.set_ylim(*limits([bands[:, :, k]]))
-        label_axis(left.yaxis, "", ticks=4)
-        left.set_ylabel(short_title(posterior.space.parameters[k], left.get_ylim(), height + 0.3))
+        label_parameter(left.yaxis, drawn.space.parameters[k], ticks=4)
+        left.set_ylabel(short_title(drawn.space.parameters[k], left.get_ylim(), height + 0.3))
         label_axis(left.xaxis, "step kept" if row == len(columns) - 1 else "", ticks=5)
         right = place(figure, WIDTH / 2 + 0.55, top, WIDTH / 2 - 0.7, height)
         width = strip(posterior, k)

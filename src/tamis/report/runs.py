@@ -16,6 +16,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from tamis.quantities import duration
 from tamis.report.blocks import Block, Grid, Heading, Picture, Text, grid
+from tamis.report.decades import along, label_parameter, seen
 from tamis.report.parameters import short_title
 from tamis.report.style import (
     FAILURE,
@@ -157,7 +158,11 @@ def design_figure(
     """
     bad = failed_points(design)
     lost = [[float(run.inputs[name]) for name in design.names] for run in sampled if run.status != "done"]
-    later = np.reshape(lost, (-1, len(design.names)))
+    laws = [seen(space.parameters[space.index(name)]) for name in design.names]
+    points, later = (
+        np.stack([along(law, x[:, k]) for k, law in enumerate(laws)], axis=1)
+        for x in (design.x, np.reshape(lost, (-1, len(laws))))
+    )
     pairs: list[tuple[int, int | None]] = list(combinations(range(min(len(design.names), MAPPED)), 2))
     pairs = pairs or [(0, None)]
     columns = min(3, len(pairs))
@@ -168,22 +173,23 @@ def design_figure(
     for k, (i, j) in enumerate(pairs):
         ax = place(figure, (k % columns) * width + 0.7, 0.4 + (k // columns) * cell, width - 0.9, side)
         if weighed and "success_map" in weighed and j is not None:
-            _shade(ax, weighed["success_at"][i], weighed["success_at"][j], weighed["success_map"][k])
-        x = design.x[:, i]
-        y = np.zeros(len(x)) if j is None else design.x[:, j]
+            places = [along(laws[c], weighed["success_at"][c]) for c in (i, j)]
+            _shade(ax, places[0], places[1], weighed["success_map"][k])
+        x = points[:, i]
+        y = np.zeros(len(x)) if j is None else points[:, j]
         ax.plot(x[~bad], y[~bad], ls="", marker="o", ms=2.8, mew=0, color=PRIOR)
         ax.plot(x[bad], y[bad], ls="", marker="x", ms=5, mew=1.3, color=FAILURE)
         here = np.zeros(len(later)) if j is None else later[:, j]
         ax.plot(later[:, i], here, ls="", marker="x", ms=2.5, mew=0.6, color=FAILURE, alpha=0.6)
         ax.set_xlim(*limits([x, later[:, i]], 0.05))
-        label_axis(ax.xaxis, "", ticks=4)
-        ax.set_xlabel(short_title(space.parameters[space.index(design.names[i])], ax.get_xlim(), width - 0.8))
+        label_parameter(ax.xaxis, laws[i], ticks=4)
+        ax.set_xlabel(short_title(laws[i], ax.get_xlim(), width - 0.8))
         if j is None:
             ax.set_yticks([])
             continue
         ax.set_ylim(*limits([y, here], 0.05))
-        label_axis(ax.yaxis, "", ticks=4)
-        ax.set_ylabel(short_title(space.parameters[space.index(design.names[j])], ax.get_ylim(), side))
+        label_parameter(ax.yaxis, laws[j], ticks=4)
+        ax.set_ylabel(short_title(laws[j], ax.get_ylim(), side))
     handles = [
         Line2D([], [], ls="", marker="o", ms=3.5, color=PRIOR, label="all runs of the point done"),
         Line2D([], [], ls="", marker="x", ms=5, mew=1.3, color=FAILURE, label="a run failed"),

@@ -21,6 +21,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter
 
 from tamis.report.blocks import Block, Grid, Heading, Picture, Text, grid
+from tamis.report.decades import along, label_parameter, seen
 from tamis.report.fidelity import fidelity_blocks
 from tamis.report.parameters import short_title
 from tamis.report.style import (
@@ -373,17 +374,21 @@ def map_figure(emulations: Sequence[Emulation], space: Space, axes: Sequence[Seq
     for k, (e, i, j) in enumerate(cells):
         ax = place(figure, (k % 3) * width + 0.7, (k // 3) * cell + head_room(1), width - 0.9, side)
         errors = _errors(e)
-        x, y = e.points[:, i], errors if j is None else e.points[:, j]
+        law, other = seen(space.parameters[i]), None if j is None else seen(space.parameters[j])
+        x = along(law, e.points[:, i])
+        y = errors if other is None else along(other, e.points[:, j])
         size = 40.0 * errors / errors.max() + 1.0
         ax.scatter(x, y, s=size, color=HELD_OUT, alpha=0.6, lw=0, rasterized=len(x) > _VECTORS)
         ax.plot(x[e.worst], y[e.worst], ls="", marker="o", ms=8, mfc="none", mec=FAILURE, mew=1.1)
         ax.set_xlim(*limits([x]))
         ax.set_ylim(*limits([y]))
-        label_axis(ax.xaxis, "", ticks=4)
-        label_axis(ax.yaxis, "error / spread" if j is None else "", ticks=4)
-        ax.set_xlabel(short_title(space.parameters[i], ax.get_xlim(), width - 0.8))
-        if j is not None:
-            ax.set_ylabel(short_title(space.parameters[j], ax.get_ylim(), side))
+        label_parameter(ax.xaxis, law, ticks=4)
+        ax.set_xlabel(short_title(law, ax.get_xlim(), width - 0.8))
+        if other is None:
+            label_axis(ax.yaxis, "error / spread", ticks=4)
+        else:
+            label_parameter(ax.yaxis, other, ticks=4)
+            ax.set_ylabel(short_title(other, ax.get_ylim(), side))
         if k == 0 or cells[k - 1][0] is not e:
             note = f"largest error {plain(errors.max(), 2)} of the spread"
             heading(ax, shortened(record_title(e), width - 0.9, 8.5), note, 1)
