@@ -34,6 +34,7 @@ def scripts(monkeypatch):
         "stored",
         "recovery",
         "breaking",
+        "books",
         "evaluate",
         "figures",
         "numerical",
@@ -239,6 +240,18 @@ def test_the_table_of_runs_is_not_emptied_for_want_of_results(scripts, tmp_path,
     assert stored.FILE.read_text() == before
     with pytest.raises(SystemExit, match="stays as it is"):
         scripts["impacts"].plainly(stored.keep)
+
+
+def test_every_joule_of_an_impact_has_a_mechanism(scripts):
+    """62 impacts of the posterior: parts add up to what struck; half goes where the rock strikes, as the paper quotes."""
+    books = scripts["books"]
+    assert len(books.known()) == 2 * (books.DRAWS + 1)
+    rock = list(books.MECHANISMS).index("impact_rock")
+    for speed in scripts["impacts"].SPEEDS:
+        shares = books.shares(speed)
+        assert np.abs(shares.sum(axis=1) - 1.0).max() < 1e-11  # twelve digits are kept
+        assert 0.45 < np.median(shares[:, rock]) < 0.55
+        assert np.ptp(np.quantile(shares[:, rock], (0.05, 0.95))) < 0.1
 
 
 @pytest.mark.slow
