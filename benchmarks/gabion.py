@@ -114,7 +114,33 @@ def step() -> None:
         )
 
 
+def scatter() -> None:
+    """Strike the small wall of eight seeds in half the step, and a micrometre aside: the step or chance?"""
+    rough, half = {"rebound": 0.1, "mu": 0.5}, {"dt": 1.25e-4}
+    print("\n| small wall, 8 seeds | changed | central back | largest of a grain | force behind the wall |")
+    print(f"|{'---|' * 5}")
+    for law, inputs in (("as printed", {}), ("friction 0.5, a tenth back", rough)):
+        cases = ({}, {"hit_x": 1e-6}, half, half | {"k_n": 2.5e-4, "k_t": 1.5e-4})
+        peaks = np.array(
+            [
+                [
+                    [float(found[name][0]) for name in ("back_peak", "displacement", "force_peak")]
+                    for found, _ in (timed(SMALL | inputs | case | {"seed": seed}) for seed in range(1, 9))
+                ]
+                for case in cases
+            ]
+        )
+        for changed, found in zip(
+            ("ball aside by 1e-6 m", "half the step", "and k_n, k_t"), peaks[1:], strict=True
+        ):
+            ratio = 100.0 * (found / peaks[0] - 1.0)
+            error = ratio.std(axis=0, ddof=1) / np.sqrt(len(ratio))
+            cells = [f"{m:+.1f} +- {e:.1f} % (rms {r:.1f} %)" for m, e, r in
+                     zip(ratio.mean(axis=0), error, np.sqrt((ratio**2).mean(axis=0)), strict=True)]  # fmt: skip
+            print(f"| {law} | {changed} | {' | '.join(cells)} |", flush=True)
+
+
 if __name__ == "__main__":
-    PARTS = {"packings": packings, "impact": impact, "step": step}
+    PARTS = {"packings": packings, "impact": impact, "step": step, "scatter": scatter}
     for part in sys.argv[1:] or PARTS:
         PARTS[part]()

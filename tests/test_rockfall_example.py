@@ -243,7 +243,7 @@ def test_the_table_of_runs_is_not_emptied_for_want_of_results(scripts, tmp_path,
 
 
 def test_every_joule_of_an_impact_has_a_mechanism(scripts):
-    """62 impacts of the posterior: parts add up to what struck; half goes where the rock strikes, as the paper quotes."""
+    """62 impacts of the posterior: parts add up to what struck; half goes where the rock strikes, as quoted."""
     books = scripts["books"]
     assert len(books.known()) == 2 * (books.DRAWS + 1)
     rock = list(books.MECHANISMS).index("impact_rock")

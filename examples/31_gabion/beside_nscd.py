@@ -122,7 +122,7 @@ class Nscd:
             while True:
                 status, _, need = kernels.advance(
                     self.model, self.state, self.room, self.kept, H, 0.5, TOLERANCE, MARGIN * size, TOUCH * size,
-                    limit, 10**9, self.done, self.done + 1,
+                    limit, 10**9, 1, 0, self.done, self.done + 1,
                 )  # fmt: skip
                 if status == kernels.DONE:
                     break

@@ -34,6 +34,11 @@ class Parameter:
         """Label and unit, as an axis prints them."""
         return f"{self.label or self.name} [{self.unit}]" if self.unit else self.label or self.name
 
+    @property
+    def in_decades(self) -> bool:
+        """Whether the prior is even in the logarithm, along which the parameter is drawn and intervals compared."""
+        return getattr(getattr(self.prior, "dist", None), "name", "") == "loguniform"
+
 
 @dataclass(frozen=True)
 class Space:

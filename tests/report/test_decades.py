@@ -61,5 +61,6 @@ def test_density_of_a_log_uniform_law_is_level_and_its_numbers_are_of_the_parame
     rows = np.array([row[1:] for row in table.rows if row[0] == "k"], dtype=float)
     assert np.trapezoid(rows[:, 2], rows[:, 0]) == pytest.approx(1.0, abs=0.05)
     assert np.median(rows[:, 2] / rows[:, 1]) == pytest.approx(1.0, abs=0.1)
+    assert abs(posterior.summary().column("narrowing")[0]) < 0.02  # along the logarithm too
     assert seen_posterior(posterior).flat[:, 1] == pytest.approx(x[:, 1])
     assert parameters.pairs_figure(posterior).axes

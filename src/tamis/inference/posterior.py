@@ -73,7 +73,10 @@ class Posterior:
             mean, sd = float(x.mean()), float(x.std(ddof=1))
             q05, q50, q95 = (float(q) for q in np.quantile(x, (0.05, 0.5, 0.95)))
             prior = np.asarray(parameter.prior.ppf(np.array([0.05, 0.95])), dtype=float)
-            narrowing = 1.0 - (q95 - q05) / float(prior[1] - prior[0])
+            own, ends = np.array([q05, q95]), prior
+            if parameter.in_decades:
+                own, ends = np.log(own), np.log(prior)
+            narrowing = 1.0 - float(np.ptp(own) / np.ptp(ends))
             cov = sd / abs(mean) if mean else np.nan
             row = (parameter.name, parameter.unit, mean, sd, cov, q50, q05, q95, float(best[i]), narrowing)
             rows.append((*row, float(ess[i])))

@@ -50,8 +50,7 @@ class Decades:
 
 def seen(parameter: Parameter) -> Parameter:
     """Return a parameter as it is drawn: its logarithm, if the prior is even in that."""
-    law = getattr(getattr(parameter.prior, "dist", None), "name", "")
-    return replace(parameter, prior=Decades(parameter.prior)) if law == "loguniform" else parameter
+    return replace(parameter, prior=Decades(parameter.prior)) if parameter.in_decades else parameter
 
 
 def along(parameter: Parameter, x: Array) -> Array:
