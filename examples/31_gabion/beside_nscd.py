@@ -34,7 +34,7 @@ HERE = Path(__file__).parent
 H, MU, TOLERANCE = 5e-5, 0.5, 1e-3
 LAWS = {
     "A-CD2, printed law": {"mu": 0.0},
-    "A-CD2, friction 0.5": {"mu": MU, "k_n": 0.0, "k_t": 0.0},
+    "A-CD2, friction 0.5": {"mu": MU, "k_n": 0.0, "k_t": 0.0, "dt": 1e-4},
 }
 
 
