@@ -301,6 +301,18 @@ def test_another_reading_of_the_plan_has_the_same_pattern(scripts):
 
 
 @pytest.mark.slow
+def test_evidence_knows_a_wall_that_breaks_from_one_that_does_not(scripts):
+    """C and D tell, with Top in the stronger test and without: no block passes on what a broken one has lost."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", tamis.TamisWarning)
+        found = scripts["breaking"].evidences()
+    assert len(found) == 4
+    for (words, _), walls in found.items():
+        ratio = walls["breakable"][0] - walls["unbreakable"][0]
+        assert (ratio > 100.0) if words == "of the breakable wall" else (ratio < -100.0)
+
+
+@pytest.mark.slow
 def test_truths_come_back_within_their_intervals(scripts):
     """20 truths that no surrogate saw: intervals that hold nine of ten would have 13 or fewer once in 400 seeds."""
     with warnings.catch_warnings():
