@@ -242,6 +242,15 @@ def test_the_table_of_runs_is_not_emptied_for_want_of_results(scripts, tmp_path,
         scripts["impacts"].plainly(stored.keep)
 
 
+def test_the_wall_is_lost_by_height_first():
+    """200 impacts at random energies and heights: none below 2.4 m is lost up to 3 MJ, nine in ten above 3 m are."""
+    sheet = read_csv(FOLDER / "data" / "efficiency.csv")
+    energy, height, lost = (sheet.numbers(name) for name in ("energy", "height", "share"))
+    low, high = (height < 2.4) & (energy < 3e6), height > 3.0
+    assert len(lost) == 200 and low.sum() > 90 and not lost[low].any()
+    assert high.sum() > 40 and lost[high].mean() > 0.9
+
+
 def test_every_joule_of_an_impact_has_a_mechanism(scripts):
     """62 impacts of the posterior: parts add up to what struck; half goes where the rock strikes, as quoted."""
     books = scripts["books"]
