@@ -71,7 +71,7 @@ def passages(study):
             )
         curves(ax, below, z, np.column_stack([passage(rows, height)[0] for height in z]), rows)
         ax.set_yscale("log")
-        below.set(xlabel="height z [m]", ylim=(0.0, 1.0), xlim=(z_init, 0.3))
+        below.set(xlabel="height z [m]", ylim=(0.0, 1.2), xlim=(z_init, 0.3))
     axes[0, 0].set_ylabel("first passage t_exit [s]")
     axes[1, 0].set_ylabel("COV of t_exit")
     return figure, axes
