@@ -219,7 +219,7 @@ def test_rows_of_another_version_are_run_again(scripts, tmp_path):
 def test_rows_of_another_wall_count_for_nothing(scripts, monkeypatch):
     """With the speeds of the tests kept, a table of the default wall would be taken for one of the user's."""
     impacts, stored = scripts["impacts"], scripts["stored"]
-    assert impacts.version() == impacts.STUDY.simulator.version and len(impacts.known(stored.FILE)) == 600
+    assert impacts.version() == impacts.STUDY.simulator.version and len(impacts.known(stored.FILE)) == 1000
     monkeypatch.setattr(impacts, "STUDY", dataclasses.replace(impacts.STUDY, fixed={"rows": 3}))
     assert not impacts.known(stored.FILE)
     with pytest.raises(
