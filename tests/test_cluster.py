@@ -193,6 +193,20 @@ def test_a_run_that_fails_there_costs_its_own_run_only(machines, tmp_path):
     )
 
 
+def test_who_shared_a_worker_with_the_run_that_took_it_down_is_not_to_blame(tmp_path):
+    machines = Machines(tmp_path, "--nthreads", "2", workers=1)
+    try:
+        with connected(machines, workers=1) as cluster:
+            points = [{"how": "parent"}, {"how": "hang"}]
+            runs = evaluate(TROUBLE, points, RunStore(tmp_path / "runs"), executor=cluster, timeout=2.0)
+    finally:
+        machines.close()
+    assert [run.error for run in runs] == [
+        "each of 3 workers was lost during this run",
+        "no answer after 2 s",
+    ]
+
+
 def test_a_worker_killed_in_the_middle_is_made_good(own_machines, tmp_path):
     points = [{"a": float(a), "seconds": 0.2} for a in range(12)]
     with connected(own_machines) as cluster:

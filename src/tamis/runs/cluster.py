@@ -4,9 +4,13 @@ A cluster is no second kind of campaign. `evaluate` hands it the same function t
 `pool.run_in_child`, which does a run in a child process of the worker and returns the array file's bytes; the
 store, its index and the order of answers stay here, so results are the same to the byte. What is particular to a
 cluster is in this file: machines may differ, so every worker is asked for its versions before it does a run;
-they come and go, so a run whose worker is lost is done again by another (Dask does that), and one that loses
-several workers is recorded as crashed; and the scheduler itself may be lost, which ends the campaign with a
-word on how to go on.
+they come and go, so a run whose worker is lost is done again by another (Dask does that); and the scheduler
+itself may be lost, which ends the campaign with a word on how to go on.
+
+A run that loses one worker after another is a suspect, no more: Dask counts a loss against whatever the worker
+had at hand, the runs that waited behind the one that took it down among them. Suspects are therefore tried once
+more when everything else is done, one at a time with the cluster to themselves; what loses workers there too is
+recorded as crashed.
 """
 
 from __future__ import annotations
@@ -18,10 +22,11 @@ import os
 import platform
 import re
 import subprocess
+import threading
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Executor, Future
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import import_module
 from importlib.metadata import version
 from typing import Any
@@ -58,6 +63,9 @@ class Cluster(Executor):
         logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what it has to say, we say in one line
         self._executor: Executor = self._client.get_executor(pure=False)
         self._expected: dict[str, str] = {}
+        self._lock = threading.Lock()
+        self._under_way = 0
+        self._suspects: list[_Answer] = []
 
     def prepare(self, simulator: Simulator) -> None:
         """Ask every worker for its versions, and to compile what it needs, before the first run."""
@@ -75,33 +83,56 @@ class Cluster(Executor):
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Hand over one job; a lost worker is made good, a lost scheduler ends the campaign."""
-        job: Job = args[0]
+        answer = _Answer(args[0], partial(_checked, self._expected, function, *args, **kwargs))
+        self._begin(answer)
+        return answer
+
+    def _begin(self, answer: _Answer) -> None:
         try:
-            there = self._executor.submit(_checked, self._expected, function, *args, **kwargs)
+            there = self._executor.submit(answer.work)
         except Exception as error:  # whatever a client that lost its scheduler raises
             raise self._gone(error) from error
-        answer = _Answer(there)
+        answer.there = there
+        with self._lock:
+            self._under_way += 1
+        there.add_done_callback(partial(self._end, answer))
 
-        def settle(done: Future[Any]) -> None:
-            if not answer.set_running_or_notify_cancel():
+    def _end(self, answer: _Answer, done: Future[Any]) -> None:
+        """Settle an answer, or put it among the suspects; try the next of these once nothing else is under way."""
+        error = CancelledError() if done.cancelled() else done.exception()
+        suspected = type(error).__name__ == "KilledWorker" and not answer.alone
+        if not suspected:
+            self._settle(answer, done, error)
+        with self._lock:
+            if suspected:
+                self._suspects.append(answer)
+            self._under_way -= 1
+            self._suspects = [waits for waits in self._suspects if not waits.cancelled()]
+            if self._under_way or not self._suspects:
                 return
-            error = CancelledError() if done.cancelled() else done.exception()
-            try:
-                if error is None:
-                    answer.set_result(done.result())
-                elif type(error).__name__ == "KilledWorker":
-                    answer.set_result(
-                        _lost(job, f"each of {_workers_tried(error)} workers was lost during this run")
-                    )
-                elif isinstance(error, CancelledError) or type(error).__module__.startswith("distributed"):
-                    answer.set_exception(self._gone(error))
-                else:
-                    answer.set_exception(error)
-            except Exception as failure:
-                answer.set_exception(failure)
+            suspect = self._suspects.pop(0)
+        suspect.alone = True
+        try:
+            self._begin(suspect)
+        except StudyError as gone:
+            if suspect.set_running_or_notify_cancel():
+                suspect.set_exception(gone)
 
-        there.add_done_callback(settle)
-        return answer
+    def _settle(self, answer: _Answer, done: Future[Any], error: BaseException | None) -> None:
+        if not answer.set_running_or_notify_cancel():
+            return
+        try:
+            if error is None:
+                answer.set_result(done.result())
+            elif type(error).__name__ == "KilledWorker":
+                lost = f"each of {_workers_tried(error)} workers was lost during this run"
+                answer.set_result(_lost(answer.job, lost))
+            elif isinstance(error, CancelledError) or type(error).__module__.startswith("distributed"):
+                answer.set_exception(self._gone(error))
+            else:
+                answer.set_exception(error)
+        except Exception as failure:
+            answer.set_exception(failure)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Leave the cluster, which goes on without us."""
@@ -117,12 +148,16 @@ class Cluster(Executor):
 class _Answer(Future[Any]):
     """What a job will give; nobody wants a job done whose answer nobody wants."""
 
-    def __init__(self, there: Future[Any]) -> None:
+    there: Future[Any]
+
+    def __init__(self, job: Job, work: Callable[[], Any]) -> None:
         super().__init__()
-        self._there = there
+        self.job = job
+        self.work = work
+        self.alone = False
 
     def cancel(self) -> bool:
-        self._there.cancel()
+        self.there.cancel()
         return super().cancel()
 
 
