@@ -12,10 +12,9 @@ import pytest
 from tamis.errors import SimulationError, StudyError, TamisWarning
 from tamis.sim.common.shapes import Box, Capsule, Convex, Cylinder, HalfSpace, Ring, Sphere
 from tamis.sim.nscd import drive
-from tamis.sim.nscd.drive import Finer, Rest, run
+from tamis.sim.nscd.drive import Rest, run
 from tamis.sim.nscd.scene import Body, Law, Motion, Part, Scene, about
 from tamis.sim.nscd.scenes import basic, rockfall
-from tests.sim.nscd.scenes import thrown
 
 CUBE = Part(Box((0.2, 0.2, 0.2)))
 
@@ -170,91 +169,6 @@ def test_what_spins_in_its_place_is_not_at_rest():
 def test_rest_wants_positive_numbers():
     with pytest.raises(StudyError, match="a speed and a time that are positive"):
         Rest(speed=0.0)
-
-
-def test_steps_taken_in_parts_are_those_of_a_smaller_step():
-    """In halves all along they are the run of half the step to the bit, recorded at every other of its instants."""
-    scene = thrown(np.random.default_rng(3), ((0.4, 0.2), (0.3, 0.1)))
-    h = 2.0**-9
-    whole = run(scene, 0.25, h=h / 2, contacts=True)
-    parts = run(scene, 0.25, h=h, finer=Finer(1.0, 2), contacts=True)
-    assert parts.digest == whole.digest and (parts.times == whole.times[::2]).all()
-    assert (parts.x == whole.x[::2]).all() and (parts.ledger.impact == whole.ledger.impact[::2]).all()
-    assert (parts.solver.residual == whole.solver.residual.reshape(-1, 2).max(axis=1)).all()
-    assert (parts.contacts.impulse == whole.contacts.impulse).all()  # of all parts of a step
-    assert (parts.contacts.instant == (whole.contacts.instant + 1) // 2).all()
-
-
-def test_steps_are_taken_in_parts_until_they_are_not():
-    scene = thrown(np.random.default_rng(3), ((0.4, 0.2), (0.3, 0.1)))
-    h = 2.0**-9
-    coarse, fine = run(scene, 0.25, h=h), run(scene, 0.25, h=h, finer=Finer(0.125, 4), record=7 * h)
-    quarters = run(scene, 0.125, h=h / 4)
-    first = int(0.125 / h)
-    calls = [
-        fine.solver.iterations[first:].sum(),
-        run(scene, 0.25, h=h / 4).solver.iterations[4 * first :].sum(),
-    ]
-    assert 0 < calls[0] < 0.5 * calls[1]  # one problem a step after it, and not four
-    assert len(coarse.solver.residual) == len(fine.solver.residual) == 2 * first
-    assert (run(scene, 0.125, h=h, finer=Finer(0.125, 4)).x[-1] == quarters.x[-1]).all()
-    assert fine.times[-1] == 0.25 and (fine.x[-1] != coarse.x[-1]).any()
-    assert (run(scene, 0.25, h=h, finer=Finer(0.0, 4)).x == coarse.x).all()
-
-
-def test_a_step_in_parts_that_wants_more_room_goes_on_where_it_was():
-    """Some hundred cubes that slide list more contacts in the first step than there is room for at the start."""
-    cubes = [
-        Body(
-            f"cube{i}",
-            [CUBE],
-            mass=1.0,
-            position=(0.3 * (i % 18), 0.3 * (i // 18), 0.1),
-            velocity=(4.0, 0, 0),
-        )
-        for i in range(300)
-    ]
-    floor = Body("floor", [Part(HalfSpace(), group="soil")], fixed=True)
-    scene = Scene([floor, *cubes], [Law("default", "soil", 0.5)])
-    listed = run(scene, 2e-3, finer=Finer(1.0, 4), contacts=True)
-    assert (listed.contacts.instant == 1).sum() == 4 * 4 * 300  # four parts, four corners
-    plain = run(scene, 2e-3, finer=Finer(1.0, 4))
-    assert (listed.x == plain.x).all() and (listed.ledger.kinetic == plain.ledger.kinetic).all()
-    assert listed.ledger.kinetic[0] == pytest.approx(300 * 8.0, rel=1e-12)
-
-
-@pytest.mark.parametrize("record", [None, 0.03])
-def test_contacts_of_a_run_that_ends_in_a_step_in_parts_carry_all_of_it(record):
-    """A cube at rest: the impulse of the last instant is m g h, of whatever parts."""
-    floor = Body("floor", [Part(HalfSpace(), group="soil")], fixed=True)
-    cube = Body("cube", [CUBE], mass=2.0, position=(0.0, 0.0, 0.1))
-    scene = Scene([floor, cube], [Law("default", "soil", 0.5)])
-    found = run(scene, 1.0, rest=Rest(0.01, 0.05), finer=Finer(1.0, 4), contacts=True, record=record)
-    assert found.times[-1] == pytest.approx(0.05)
-    last = found.contacts.instant == len(found.times) - 1
-    weight = found.contacts.of("cube")[1][last].sum(axis=0)
-    assert weight == pytest.approx([0.0, 0.0, 2.0 * 9.81 * 1e-3], abs=1e-9)
-
-
-def test_what_is_driven_keeps_to_its_motion_in_parts_of_a_step():
-    """A velocity that is a line within steps is followed exactly: the plate is where the integral of it is."""
-    times = np.array([0.0, 0.1, 0.2])
-    plate = Body(
-        "plate",
-        [Part(Box((0.2, 0.2, 0.02)))],
-        motion=Motion(times, velocity=np.array([[0.0, 0, 0], [1.0, 0, 0], [0.0, 0, 0]])),
-    )
-    found = run(Scene([plate], []), 0.2, h=0.01, finer=Finer(0.15, 3))
-    assert found.path("plate")[10, 0] == pytest.approx(
-        0.05, abs=1e-14
-    )  # sums of 30 and 35 parts, to round-off
-    assert found.path("plate")[-1, 0] == pytest.approx(0.1, abs=1e-14)
-
-
-def test_finer_steps_want_a_time_and_whole_parts():
-    for until, parts in ((-1.0, 2), (math.nan, 2), (0.1, 0)):
-        with pytest.raises(StudyError, match="finer steps need a time"):
-            Finer(until, parts)
 
 
 def test_a_missing_law_is_told_even_if_they_have_passed_through_each_other():
@@ -475,87 +389,6 @@ def test_every_shape_is_replayed():
     replay = run(Scene(bodies), 0.01).replay()
     kinds = [shape.kind for shape in replay.shapes]
     assert sorted(kinds) == ["box", "capsule", "convex", "cylinder", "halfspace", "ring", "sphere"]
-
-
-def test_mass_and_inertia_of_a_compound_body_are_those_of_its_shapes():
-    """Two half boxes make a box; a dumb-bell by Steiner."""
-    half = Part(Box((0.5, 0.4, 0.3)), centre=(0.25, 0.0, 0.0))
-    other = Part(Box((0.5, 0.4, 0.3)), centre=(-0.25, 0.0, 0.0), turn=about((1, 0, 0), 180.0))
-    whole = Body("whole", [Part(Box((1.0, 0.4, 0.3)))], density=700.0).inertial()
-    halves = Body("halves", [half, other], density=700.0).inertial()
-    for one, two_ in zip(whole[:3], halves[:3], strict=True):
-        np.testing.assert_allclose(two_, one, atol=1e-12)
-    bell = Body(
-        "bell",
-        [Part(Sphere(0.1), centre=(0.0, 0.0, z)) for z in (-0.5, 0.5)],
-        mass=4.0,
-        position=(1.0, 0.0, 0.0),
-    ).inertial()
-    ball = 0.4 * 2.0 * 0.01
-    np.testing.assert_allclose(bell[2], [2 * (ball + 2.0 * 0.25)] * 2 + [2 * ball], rtol=1e-12)
-
-
-def test_a_body_off_its_centre_of_mass_turns_about_it():
-    part = Part(Sphere(0.1), centre=(0.3, 0.0, 0.0))
-    body = Body(
-        "ball", [part], mass=1.0, position=(1.0, 2.0, 3.0), spin=(0.0, 0.0, 2.0), velocity=(1.0, 0.0, 0.0)
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        history = run(Scene([body], gravity=(0.0, 0.0, 0.0)), 0.1)
-    np.testing.assert_allclose(history.x[0, 0], [1.3, 2.0, 3.0], atol=1e-15)
-    np.testing.assert_allclose(history.velocity("ball")[0], [1.0, -0.6, 0.0], atol=1e-12)
-    path = history.path("ball")
-    assert np.linalg.norm(path - history.x[:, 0], axis=1) == pytest.approx(0.3, rel=1e-12)
-
-
-def test_overlapping_parts_are_counted_once_and_others_exactly():
-    block = Part(Box((0.8, 0.76, 0.8)))
-    ends = [Part(Cylinder(0.38, 0.8), centre=(x, 0.0, 0.0)) for x in (-0.4, 0.4)]
-    mass, centre, moments, _ = Body("block", [block, *ends], density=1000.0).inertial()
-    assert mass == pytest.approx(1000.0 * 0.8 * (0.8 * 0.76 + math.pi * 0.38**2), rel=1e-6)  # see unions
-    assert np.abs(centre).max() < 1e-12
-    given = Body("block", [block, *ends], mass=1800.0).inertial()
-    np.testing.assert_allclose(given[2] / 1800.0, moments / mass, rtol=1e-12)
-    beside = [CUBE, Part(CUBE.shape, centre=(0.2, 0.0, 0.0))]  # touching: the sum, to the last digit
-    mass, centre, moments, _ = Body("two", beside, density=1000.0).inertial()
-    assert mass == 1000.0 * 2 * 0.2**3 and centre.tolist() == [0.1, 0.0, 0.0]
-    np.testing.assert_allclose(moments, mass * np.array([0.08, 0.2, 0.2]) / 12.0, rtol=1e-14)
-
-
-def test_a_centre_of_mass_may_be_given_with_its_inertia():
-    with pytest.raises(StudyError, match="needs the inertia about it"):
-        Body("top-heavy", [CUBE], mass=1.0, centre=(0.0, 0.0, 0.05))
-    with pytest.raises(StudyError, match="centre must be 3 finite numbers"):
-        Body("top-heavy", [CUBE], mass=1.0, centre=(0.0, 0.05), inertia=np.eye(3))
-    body = Body("top-heavy", [CUBE], mass=2.0, centre=(0.0, 0.0, 0.05), inertia=0.01 * np.eye(3))
-    assert body.inertial()[1].tolist() == [0.0, 0.0, 0.05]
-    thrown = replace(body, spin=(0.0, 3.0, 0.0))
-    history = run(Scene([thrown], gravity=(0.0, 0.0, 0.0)), 0.5)
-    assert np.abs(history.x[:, 0] - [0.0, 0.0, 0.05]).max() < 1e-14  # it turns about its centre of mass
-    middle = history.path("top-heavy")
-    np.testing.assert_allclose(np.linalg.norm(middle - history.x[:, 0], axis=1), 0.05, rtol=1e-12)
-    assert np.ptp(middle[:, 0]) > 0.04
-
-
-def test_a_body_tips_where_its_centre_of_mass_leaves_its_base():
-    """On a slope of 20 degrees a cube of 0.2 m stands up to a height 0.1/tan(20) = 0.275 m of its centre of mass."""
-    slope = about((0, 1, 0), 20.0)
-    floor = Body("floor", [Part(HalfSpace(), group="soil")], fixed=True, orientation=slope)
-    up = np.array([math.sin(math.radians(20.0)), 0.0, math.cos(math.radians(20.0))])
-    for height, falls in ((0.265, False), (0.285, True)):
-        cube = Body(
-            "cube",
-            [CUBE],
-            mass=1.0,
-            centre=(0.0, 0.0, height - 0.1),
-            inertia=0.01 * np.eye(3),
-            position=tuple((0.1 * up).tolist()),
-            orientation=slope,
-        )
-        history = run(Scene([floor, cube], [Law("default", "soil", 2.0)]), 0.3)
-        moved = np.linalg.norm(history.path("cube")[-1] - history.path("cube")[0])
-        assert moved > 1e-3 if falls else moved < 1e-9
 
 
 def test_a_run_is_written_with_its_poses_and_contact_forces(tmp_path):
