@@ -3,8 +3,8 @@
 ``python checks.py [-j N] [NAME ...]`` takes draws of `study.toml` (run it first, or ``tamis run study.toml --to
 sources``), runs them as each of CHECKS says, and keeps one row a run in data/checks.csv; the runs themselves lie in the
 store of the studies, so that the same command goes on where it was. ``--study NAME`` writes the runs of a study to
-data/NAME.csv instead, those at the best parameters of each law to data/best.csv. All these files hold the same columns;
-`summary.py` reads them and `figures.py` draws them.
+data/NAME.csv instead, and of `study` those at the best parameters of each law to data/best.csv. All these files hold
+the same columns; `summary.py` reads them and `figures.py` draws them.
 """
 
 import argparse
@@ -144,7 +144,8 @@ def main() -> None:
     if options.study:
         rows, best = of_study(options.study)
         write(DATA / f"{options.study}.csv", rows, {options.study})
-        write(DATA / "best.csv", best, {options.study})
+        if options.study == "study":  # others begin with its draws, and have the same best parameters
+            write(DATA / "best.csv", best, {options.study})
         return
     for name in options.names or CHECKS:
         print(name)
