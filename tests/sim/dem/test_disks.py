@@ -186,6 +186,15 @@ def test_restitution_scaling_keeps_both_restitutions(alpha):
             assert head_on == pytest.approx(wall_bounce, abs=1e-3)
 
 
+def test_softened_grains_bounce_as_before_head_on_only():
+    """The table of docs/theory/disks.md, to its last digit: longer contacts turn while grains slide."""
+    normal, across = (0.886, 0.885, 0.882, 0.875, 0.855), (-0.138, -0.133, -0.119, -0.084, 0.006)
+    for power, oblique in enumerate(zip(normal, across, strict=True)):
+        law, grains = replace(FREE_LAW, softening=10.0**power), (Kind(0.001), Kind(0.001))
+        assert pair(law, grains, 1.0, 0.6) == pytest.approx(oblique, abs=6e-4)
+        assert pair(law, grains, 1.0)[0] == pytest.approx(0.887, abs=6e-4)
+
+
 def test_literal_grains_of_two_millimetres_hardly_bounce():
     """The table of pairs at 1 m/s with the posterior means carried over: .625, .015 (M2), .549, .008 (M3)."""
     for law, printed in (
