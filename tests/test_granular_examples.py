@@ -114,6 +114,41 @@ def test_full_sizes_are_priced_without_being_run(file, monkeypatch, capsys):
     assert ("prediction of silo: from the runs of avalanches" in said) == file.startswith("12")
 
 
+@pytest.mark.parametrize(
+    ("file", "calibrated"), [("impacts", ["impacts"]), ("flow", ["flow"]), ("both", ["impacts", "flow"])]
+)
+def test_flow_and_impacts_are_asked_of_one_law(file, calibrated):
+    """The three laws differ in what they hold and sample; what is calibrated on, and all runs, are the same."""
+    folder = EXAMPLES / "16_flow_and_impacts"
+    found = {path.stem.removeprefix(file): Study.load(path) for path in sorted(folder.glob(f"{file}*.toml"))}
+    assert set(found) == ({""} if file == "flow" else {"", "_m1", "_m3"})
+    for law, study in found.items():
+        assert [one.name for one in study.series if one.use == "calibrate"] == calibrated
+        free = {"mu", "gamma", "k_t"} | ({"alpha"} if law == "_m3" else set())
+        assert {name for name in study.space.names if not name.startswith("s2")} == free
+
+
+@pytest.mark.example
+@pytest.mark.filterwarnings("ignore::tamis.errors.TamisWarning")  # few points of a flow that has hardly begun
+def test_small_flow_and_impacts(steel):
+    """Runs are made once for both studies; 40 grains for a tenth of a second."""
+    folder = shrunk(
+        "16_flow_and_impacts", steel, ("n = 32", "n = 8"), ("n = 64", "n = 8"), ("n = 2000", "n = 50")
+    )
+    model = folder / "model.py"
+    text = model.read_text()
+    for old, new in (('"grains": 150', '"grains": 40'), ("duration=0.6", "duration=0.1"), ("0.2,", "0.02,")):
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    model.write_text(text)
+    for name, stage in (("impacts_m3", "surrogate"), ("both_m3", "prediction")):
+        Study.load(folder / f"{name}.toml").run(stage, executor=0, force=True)
+    with RunStore(folder / "runs") as store:
+        # six angles and the silo, eight points, five seeds
+        assert len(store.runs(simulator="model.py:steel")) == 280
+    assert 50.0 < panels(folder, "both_m3")["flow", "flow"].mean[0] < 2000.0
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::tamis.errors.TamisWarning")
 def test_two_dask_workers_share_the_nut_and_leave_the_same_bytes(steel, tmp_path):
