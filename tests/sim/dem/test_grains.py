@@ -177,6 +177,34 @@ def test_a_grain_that_went_through_a_wall_is_not_counted_as_out(refill):
         run._look()
 
 
+def test_a_grain_that_comes_out_beside_the_outlet_is_counted():
+    """With an outlet as wide as the silo grains fall past its sides before they are a diameter under the floor."""
+    wide = {**SMALL, "outlet": 0.0159, "avalanches": 0}
+    for place, speed, out in (
+        ((-0.0004, -0.0015), (-0.4, -0.6), True),
+        ((0.0164, -0.0015), (0.4, -0.6), True),
+        ((-0.0004, -0.0003), (-0.4, -0.6), False),  # it was above the floor at the side wall
+        ((-0.0004, -0.0015), (0.4, -0.6), False),
+    ):
+        run = Discharge(Silo(**wide), None, 0.0)
+        run.disks.put(3, place, (*speed, 0.0))
+        run.disks.renew()
+        if out:
+            run._look()
+            assert len(run.exits) == 1 and run.disks.places()[3, 1] > 0.0  # it is back at the top
+            continue
+        with pytest.raises(SimulationError, match="elsewhere than through its outlet"):
+            run._look()
+
+
+def test_a_silo_whose_grains_fall_faster_than_they_are_brought_back_says_so():
+    run = Discharge(Silo(**SMALL, outlet=0.0159), None, 0.0)
+    run.disks.put(3, (0.008, 1.01 * run.disks.scene.domain[3]), (0.0, 0.0, 0.0))
+    run.disks.renew()
+    with pytest.raises(SimulationError, match=r'no longer find room below 0\.3.* give refill = "none"'):
+        run._look()
+
+
 def test_a_run_without_avalanches_is_printed(capsys):
     inputs = {**SMALL, "outlet": 0.012, "duration": 0.05, "avalanches": 2}
     assert main(["sim", "dem.silo", *(f"{name}={value}" for name, value in inputs.items())]) == 0
@@ -222,6 +250,10 @@ def test_exceedance_of_avalanche_sizes():
         ({"jitter": 0.03}, "lets grains overlap"),
         ({"grains": 100000}, "above the silo's 0.256 m"),
         ({"width": 0.0015, "outlet": 0.001}, "no room for a column"),
+        (
+            {"width": 0.016, "gap": 0.8, "grains": 60},
+            r"5 columns .* gap of 0\.8 .*; give a gap of at most 0\.745",
+        ),
         ({"outlet": 0.0019}, "no grain of 0.002 m comes out of an outlet of 0.0019 m; widen it, or give 0"),
         ({"step": 1e-3}, "at most"),
     ],

@@ -30,7 +30,7 @@ from tamis.sim.dem.disks import cases
 from tamis.sim.dem.disks.checkpoint import Checkpoint
 from tamis.sim.dem.disks.drive import Disks
 from tamis.sim.dem.disks.scene import Numbers, Scene, Wall
-from tamis.types import Array
+from tamis.types import Array, Mask
 
 PLUG = 2  # number of the wall that closes the outlet
 LOOK = 2e-3  # s between two looks at the outlet
@@ -99,9 +99,7 @@ class Silo(cases.OfGrains):
                 f"jitter {self.jitter:g} lets grains overlap: at most half of the gap, {0.5 * self.gap:g}"
             )
         if left < (0.5 + self.jitter) * d:
-            raise StudyError(
-                f"a silo {self.width:g} m wide has no room for a column of grains of {d:g} m; widen it"
-            )
+            raise StudyError(self._no_room(columns))
         number = np.arange(self.grains)
         sites = np.stack([left + pitch * (number % columns), 1.5 * d + pitch * (number // columns)], axis=1)
         if sites[-1, 1] > self.height * self.width:
@@ -112,6 +110,16 @@ class Silo(cases.OfGrains):
         shifts = np.random.default_rng(self.seed).uniform(-1.0, 1.0, (self.grains, 2))
         places: Array = sites + self.jitter * d * shifts
         return places
+
+    def _no_room(self, columns: int) -> str:
+        """Say why the lattice is wider than the silo: the gap between its columns, or the grains themselves."""
+        d = self.diameter
+        if columns > 1 and (room := (self.width / d - 1.0 - 2.0 * self.jitter) / (columns - 1) - 1.0) > 0.0:
+            return (
+                f"{columns} columns of grains with a gap of {self.gap:g} diameters between them do not fit into a silo "
+                f"{self.width:g} m wide; give a gap of at most {math.floor(1e3 * room) / 1e3:g}"
+            )
+        return f"a silo {self.width:g} m wide has no room for a column of grains of {d:g} m; widen it"
 
     def scene(self) -> Scene:
         """Return the silo, closed."""
@@ -216,11 +224,12 @@ class Discharge:
         """Count who is out, bring them back, and see whether the outlet is blocked."""
         case, d = self.case, self.case.diameter
         x, y = self.disks.places().T
-        astray = ~self.fallen & ((x < 0.0) | (x > case.width))
+        beside = ~self.fallen & ((x < 0.0) | (x > case.width))
+        under = beside & self._passed_under_the_floor() if beside.any() else beside
+        astray = beside & ~under
         if self.disks.here.size < case.grains - int(self.fallen.sum()) or astray.any():
-            gone = f"a grain has left the silo elsewhere than through its outlet at t = {self.t:g} s"
-            raise SimulationError("; ".join(filter(None, (gone, cases.overlaps(self.disks)))))
-        new = (y < -d) & ~self.fallen
+            raise SimulationError("; ".join(filter(None, (self._gone(), cases.overlaps(self.disks)))))
+        new = ((y < -d) | under) & ~self.fallen
         if new.any():
             self.exits += [self.t] * int(new.sum())
             self.out += int(new.sum())
@@ -236,6 +245,32 @@ class Discharge:
         self.quiet += 1
         if self._blocked():
             self._next()
+
+    def _passed_under_the_floor(self) -> Mask:
+        """Return which grains beside the silo were under its floor already when they passed a side of it.
+
+        They have come through the outlet, an edge of which is nearly at the side, and fall freely.
+        """
+        x, y = self.disks.places().T
+        vx, vy, _ = self.disks.velocities().T
+        beside = np.maximum(-x, x - self.case.width)
+        outwards = np.where(x < 0.0, -vx, vx)
+        passed = (beside > 0.0) & (outwards > 0.0) & (y < 0.0)
+        since = np.where(passed, beside, 0.0) / np.where(passed, outwards, 1.0)
+        return passed & (y - (vy + 0.5 * cases.GRAVITY * since) * since < 0.0)
+
+    def _gone(self) -> str:
+        """Say where a grain has left the silo other than through its outlet."""
+        case, top = self.case, self.disks.scene.domain[3]
+        missing = np.setdiff1d(np.flatnonzero(~self.fallen), self.disks.here)
+        if np.any(self.disks.places()[missing, 1] > top):
+            return (
+                f"grains that are brought back no longer find room below {top:.3g} m, the top of the walls, at t = "
+                f"{self.t:g} s: they fall out faster than they come to lie on the others, with an outlet of "
+                f"{case.outlet:g} m in a silo {case.width:g} m wide; narrow it, take more grains, or give "
+                'refill = "none"'
+            )
+        return f"a grain has left the silo elsewhere than through its outlet at t = {self.t:g} s"
 
     def _blocked(self) -> bool:
         if self.case.blocked == "second" or self.quiet * LOOK >= QUIET:
