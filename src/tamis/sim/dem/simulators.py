@@ -148,7 +148,7 @@ def silo(case: Silo, workdir: Path) -> dict[str, Array]:
 
 @simulator(
     name="tamis:dem.heap",
-    version="2",
+    version="3",
     inputs=Heap,
     outputs={
         "a": Port("a", doc="height of the settled column over half its width"),
@@ -159,7 +159,10 @@ def silo(case: Silo, workdir: Path) -> dict[str, Array]:
         "angle": Port("angle", unit="deg", doc="angle of repose: mean slope of both flanks of the heap"),
         "x": Port("x", unit="m", doc="101 places from one end of the heap to the other"),
         "y": Port("y", unit="m", doc="height of its surface at x"),
-        "apart": Port("apart", doc="grains that have rolled away from the heap"),
+        "apart": Port(
+            "apart", doc="grains that have rolled away from the heap, those that have left the plane too"
+        ),
+        "escaped": Port("escaped", doc="grains that have left the plane"),
         "floor": Port("floor", unit="N", doc="load on the floor at the end, downwards"),
         "weight": Port("weight", unit="N", doc="weight of the grains that are on the plane"),
         "t_rest": Port(

@@ -9,6 +9,7 @@ is flat and as its power 0.7 or so where it is tall (two-dimensional grains: Sta
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import numpy as np
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
-from tamis.errors import StudyError
+from tamis.errors import StudyError, TamisWarning
 from tamis.interfaces import port
 from tamis.replays import Replay
 from tamis.sim.dem.disks import cases, cells
@@ -33,6 +34,7 @@ REST, SLOW = 0.05, 0.02  # s at rest, slower than so much of sqrt(g d)
 _AREA = 0.97  # d^2 a grain, as they lie
 _TOUCH = 0.05  # of the diameter: grains nearer than that belong together
 _PROFILE = 101
+_MOST = 0.5  # of the grains: what holds fewer of them is no heap
 _SIDE, _MORE = (
     3.0,
     4.0,
@@ -147,11 +149,26 @@ class Heap(cases.OfGrains):
         cases.warn_of_overlaps(disks)
         if every and looks % every:
             film.take(looks * LOOK)
-        return self._shape(disks, high) | {"t_rest": looks * LOOK, "rests": float(still * LOOK >= REST)}, film
+        shape = self._shape(disks, high)
+        if said := self._scattered(int(shape["escaped"]), int(shape["apart"])):
+            warnings.warn(said, TamisWarning, stacklevel=2)
+        return shape | {"t_rest": looks * LOOK, "rests": float(still * LOOK >= REST)}, film
 
     def replay(self, fps: float) -> Replay:
         """Let the column fall once more and return it to look at."""
         return self.play(fps=fps)[1].replay()
+
+    def _scattered(self, escaped: int, apart: int) -> str:
+        """Say that grains have left the plane, or that no heap is left of which angle and run-out could be."""
+        left = self.grains - apart
+        gone = f"{escaped} of {self.grains} grains have left the plane" if escaped else ""
+        few = (
+            f"no heap is left: angle, run-out and top are those of the {left} of {self.grains} grains that hang "
+            "together; take a rough plane, more friction or more grains, or a longer settling if they were not at rest"
+            if left < _MOST * self.grains
+            else ""
+        )
+        return "; ".join(filter(None, (gone, few)))
 
     def _carried(self, disks: Disks) -> float:
         """Return the load on the plane: on the wall, or on the grains that are glued to it."""
@@ -172,6 +189,7 @@ class Heap(cases.OfGrains):
             "x": at,
             "y": surface,
             "apart": float(self.grains - len(body)),
+            "escaped": float(self.grains - np.count_nonzero(disks.here < self.grains)),
             "floor": self._carried(disks),
             "weight": cases.GRAVITY
             * sum(disks.scene.kinds[kinds[i]].mass for i in disks.here if i < self.grains),

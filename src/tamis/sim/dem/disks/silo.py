@@ -257,7 +257,8 @@ class Discharge:
         outwards = np.where(x < 0.0, -vx, vx)
         passed = (beside > 0.0) & (outwards > 0.0) & (y < 0.0)
         since = np.where(passed, beside, 0.0) / np.where(passed, outwards, 1.0)
-        return passed & (y - (vy + 0.5 * cases.GRAVITY * since) * since < 0.0)
+        under: Mask = passed & (y - (vy + 0.5 * cases.GRAVITY * since) * since < 0.0)
+        return under
 
     def _gone(self) -> str:
         """Say where a grain has left the silo other than through its outlet."""
