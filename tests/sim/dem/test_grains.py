@@ -211,9 +211,19 @@ def test_a_run_without_avalanches_is_printed(capsys):
     assert re.search(r"sizes +none\n", capsys.readouterr().out)
 
 
-def test_overlaps_of_grains_that_are_too_soft_are_told():
-    with pytest.warns(TamisWarning, match=r"overlapped by up to [0-9]+ % of their distance, more than 20 %"):
-        BrazilNut(softening=1e5, duration=0.3, settling=0.1).play()
+@pytest.mark.parametrize(
+    ("softening", "said"),
+    [
+        (2e4, r"overlapped by up to [0-9]+ % of their distance, more than 20 %: they are too soft"),
+        (
+            1e5,
+            "distance, more than half: they move through one another, and what comes out means nothing; soft",
+        ),
+    ],
+)
+def test_overlaps_of_grains_that_are_too_soft_are_told(softening, said):
+    with pytest.warns(TamisWarning, match=said):
+        BrazilNut(softening=softening, duration=0.3, settling=0.1).play()
 
 
 @pytest.mark.parametrize("rule", ["rest", "second"])

@@ -24,6 +24,7 @@ from tamis.types import Array
 GRAVITY = 9.81
 DRAG = 20.0  # 1/s, while grains settle
 TOO_DEEP = 0.2  # overlap over distance: at 0.35 the nut was 15 mm lower than at 0.05, at 0.15 it was 5 mm
+THROUGH = 0.5  # overlap over distance beyond which grains move through one another
 _PIECE = 2000  # steps of settling between two looks at the clock
 _STRETCH = 0.2  # s of a core, to foresee what a run will take
 _DENSE = 2.2  # contacts a grain, settled
@@ -203,12 +204,14 @@ def overlaps(disks: Disks) -> str:
     # in impacts overlaps grow with the power 0.4 of softening, or 1/2
     less = law.softening * (0.5 * TOO_DEEP / deepest) ** (2.0 if law.linear else 2.5)
     advice = (
-        f"; softening = {less:.2g} would keep them to half of that" if less >= 1.0 else "; take a stiffer law"
+        f"; softening = {less:.2g} would keep them to {50 * TOO_DEEP:.0f} %"
+        if less >= 1.0
+        else "; take a stiffer law"
     )
-    return (
-        f"grains overlapped by up to {100 * deepest:.0f} % of their distance, more than {100 * TOO_DEEP:.0f} %: "
-        f"they are too soft for how they move{advice}"
-    )
+    depth = f"grains overlapped by up to {100 * deepest:.0f} % of their distance, more than"
+    if deepest > THROUGH:
+        return f"{depth} half: they move through one another, and what comes out means nothing{advice}"
+    return f"{depth} {100 * TOO_DEEP:.0f} %: they are too soft for how they move{advice}"
 
 
 def warn_of_overlaps(disks: Disks) -> None:
