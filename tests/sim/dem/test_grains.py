@@ -104,6 +104,16 @@ def test_inputs_that_are_no_numbers_are_refused():
             run.run(inputs, Path())
 
 
+def test_the_nut_is_priced_as_it_is_shaken(monkeypatch):
+    """Shaken grains have 0.2 contacts each, at rest 1.6: a run would be priced at twice what it takes."""
+    asked = []
+    monkeypatch.setattr(cases, "foreseen", lambda scene, span, dense: asked.append((scene, span, dense)))
+    case = BrazilNut()
+    case.estimate()
+    ((scene, span, dense),) = asked
+    assert scene.motion == case.motion() and span == 30.5 and dense == 0.0
+
+
 # --- the silo -------------------------------------------------------------------------------------------------------
 
 

@@ -27,7 +27,7 @@ TOO_DEEP = 0.2  # overlap over distance: at 0.35 the nut was 15 mm lower than at
 THROUGH = 0.5  # overlap over distance beyond which grains move through one another
 _PIECE = 2000  # steps of settling between two looks at the clock
 _STRETCH = 0.2  # s of a core, to foresee what a run will take
-_DENSE = 2.2  # contacts a grain, settled
+DENSE = 2.2  # contacts a grain, settled
 _UPRIGHT = math.sqrt(0.5)  # a disk's own axis is turned from z to -y, the line of sight
 
 
@@ -162,10 +162,11 @@ class OfGrains(Case):
         Disks(Scene(law, (Kind(0.01),), np.array([0]), np.zeros((1, 2)))).advance(1)
 
 
-def foreseen(scene: Scene, span: float) -> float:
+def foreseen(scene: Scene, span: float, dense: float = DENSE) -> float:
     """Return the CPU seconds that ``span`` seconds of a scene will take, from a short stretch of it.
 
-    A contact costs as much as a grain without any, and large scenes have none yet after so short a time.
+    A contact costs as much as a grain without any, and large scenes have none yet after so short a time: they will have
+    ``dense`` a grain. Give 0 for a scene whose stretch is like the rest of it.
     """
     disks = Disks(scene)
     steps, taken, spent = 1, 1, 0.0
@@ -175,7 +176,7 @@ def foreseen(scene: Scene, span: float) -> float:
         spent, taken = time.process_time() - start, steps
         steps *= 2
     contacts = len(disks.contacts()[0]) / len(scene.places)
-    crowded = (1.0 + max(_DENSE, contacts)) / (1.0 + contacts)
+    crowded = (1.0 + max(dense, contacts)) / (1.0 + contacts)
     return crowded * spent / taken * span / disks.h
 
 

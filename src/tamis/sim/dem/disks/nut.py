@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -167,8 +167,9 @@ class BrazilNut(cases.OfGrains):
         return answer | fractions(z) | first_passages(t, z), film
 
     def estimate(self) -> float:
-        """Return the seconds of a core that a run will take, about."""
-        return cases.foreseen(self.scene(), self.settling + self.duration)
+        """Return the seconds of a core that a run will take, about, from a box that is shaken at once."""
+        shaken = replace(self.scene(), motion=self.motion())
+        return cases.foreseen(shaken, self.settling + self.duration, dense=0.0)
 
     def replay(self, fps: float) -> Replay:
         """Shake the box once more and return it to look at."""
