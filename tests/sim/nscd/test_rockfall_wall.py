@@ -1,5 +1,6 @@
 """The rockfall wall as a simulator: its books, its points, rest, what it refuses, and what it says."""
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -136,6 +137,7 @@ def test_a_rock_that_meets_nothing_is_said(tmp_path):
 def test_energy_stands_for_speed():
     assert ArticulatedWall(energy=520e3).pace == pytest.approx(20.0)
     assert ArticulatedWall(speed=28.0).pace == 28.0
+    ArticulatedWall(energy=1.02e6, speed=28.0).scene()  # 28.01 m/s: the same, as tables round
 
 
 def test_a_rock_that_flies_over_is_not_stopped(tmp_path):
@@ -156,6 +158,44 @@ def test_blocks_that_are_thrown_off_are_said_and_the_run_is_kept(tmp_path):
     assert found["lost"] >= 1.0 and found["closure"] < 1e-8
 
 
+@pytest.mark.parametrize("given", [{"energy": 1e7}, {"speed": 99.0, "height": 1.5}])
+def test_a_wall_that_is_thrown_as_a_whole_is_said_and_the_run_is_kept(given, tmp_path):
+    """No block leaves the others, so that none is lost; all are far from where they stood, and still fly."""
+    simulator = find("tamis:nscd.rockfall_wall")
+    with (
+        pytest.warns(
+            TamisWarning, match=r"the wall as a whole was thrown out of the scene: .* still moving at"
+        ),
+        pytest.warns(TamisWarning, match="not at rest"),
+    ):
+        found = simulator.run({**SMALL, "duration": 1.5, **given}, tmp_path)
+    assert found["lost"] == 0.0 and found["base"][-1] > struck.FAR and found["closure"] < 1e-8
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"speed": 0.1},
+        {"speed": 0.01, **SMALL},
+        {"speed": 0.1, "incidence": -20.0},
+        {"speed": 0.3, "incidence": 20.0, "clear": 1.0},
+        {"incidence": -60.0, "clear": 4.0},
+        {"energy": 1e-12},
+    ],
+)
+def test_a_rock_that_would_start_in_the_ground_is_told_from_where_it_may(given):
+    """On its parabola a slow rock begins far below: from as near as is advised it just clears the ground."""
+    wall = ArticulatedWall(**given)
+    with pytest.raises(SimulationError, match=r"falls by .* let it start nearer, clear = ") as refused:
+        wall.scene()
+    near = float(str(refused.value).split("clear = ")[1].split(",")[0])
+    nearer = dataclasses.replace(wall, clear=near).scene()
+    assert 0.0 < near < wall.clear
+    assert nearer.bodies[nearer.number("rock")].position[2] >= 0.5 * wall.size
+    with pytest.raises(SimulationError, match="lies in it"):
+        dataclasses.replace(wall, clear=1.02 * near).scene()
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [
@@ -170,7 +210,11 @@ def test_blocks_that_are_thrown_off_are_said_and_the_run_is_kept(tmp_path):
         ({"impact": 20.0}, "passes beside the wall"),
         ({"columns": 3}, "is not on the wall"),
         ({"clear": -0.1}, "starts inside the wall"),
-        ({"height": 0.3}, "lies in it"),
+        (
+            {"energy": 1.02e6, "speed": 20.5},
+            r"is 28\.01 m/s of a rock of 2600 kg, and speed = 20\.5 m/s is given",
+        ),
+        ({"height": 0.3}, "lies in it; raise height, or lower size"),
         ({"incidence": -60.0, "clear": 4.0}, "lies in it"),
     ],
 )

@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from tamis.errors import SimulationError
-from tamis.interfaces import port
+from tamis.interfaces import port, ports_of
 from tamis.replays import Replay
 from tamis.sim.common.shapes import Box, Convex
 from tamis.sim.nscd import drive
@@ -39,6 +39,7 @@ BLOW = 0.01  # s, in which the rock gives two thirds of its momentum; a second b
 BLOWS = 0.06  # s, which both last: bars are driven through the rings' play of some millimetres
 STILL = Rest(0.1, 0.1)  # of blocks: from there friction lets one slide 2 mm further
 ROLLS = 4.0  # m/s, of the fastest point of a rock that rolls at 1.6 m/s: it may when the wall is at rest
+SAME = 0.02  # of a speed: so far may a speed and an energy that are both given differ, as numbers rounded in a table do
 _CUT = 0.30 / 0.55  # where the edges of the rock are cut, of half its side
 
 
@@ -147,7 +148,11 @@ class ArticulatedWall(Played):
         doc="of the rock where it meets the wall, unless its energy is given",
     )
     energy: float = port(
-        0.0, unit="J", bounds=(0.0, 1e8), doc="kinetic energy of the rock; 0: as its speed has it"
+        0.0,
+        unit="J",
+        bounds=(0.0, 1e8),
+        doc="kinetic energy of the rock, instead of its speed, which is then left at its default or must agree; "
+        "0: as its speed has it",
     )
     mass: float = port(2600.0, unit="kg", bounds=(1.0, 1e6), doc="of the rock")
     size: float = port(
@@ -161,7 +166,10 @@ class ArticulatedWall(Played):
     )
     incidence: float = port(0.0, unit="deg", bounds=(-60.0, 80.0), doc="of its path, below the horizontal")
     clear: float = port(
-        0.053, unit="m", bounds=(-5.0, 50.0), doc="between the rock and the wall at the start"
+        0.053,
+        unit="m",
+        bounds=(-5.0, 50.0),
+        doc="between the rock and the wall at the start, on the parabola that brings it there; less for a slow rock",
     )
     rows: int = port(4, bounds=(1, 20), doc="of blocks")
     columns: int = port(
@@ -334,6 +342,12 @@ class ArticulatedWall(Played):
             raise SimulationError(
                 f"a rock {self.impact:g} m from the middle passes beside the wall, which it meets within {edge:.3g} m"
             )
+        given = self.speed != ports_of(type(self))["speed"].default  # a default cannot be told from one given
+        if given and abs(self.speed - self.pace) > SAME * self.pace:
+            raise SimulationError(
+                f"energy = {self.energy:g} J is {self.pace:.4g} m/s of a rock of {self.mass:g} kg, and speed = "
+                f"{self.speed:g} m/s is given with it; leave one of them out"
+            )
         _ = self.aside
 
     @property
@@ -352,14 +366,25 @@ class ArticulatedWall(Played):
                 f"a rock {-self.clear:g} m beyond the foremost face starts inside the wall; expected clear >= 0"
             )
         if at[2] < half:
-            raise SimulationError(
-                f"a rock of {self.size:g} m whose centre starts {at[2]:.3g} m above the ground lies in it; "
-                f"raise height, or lower clear or size"
-            )
+            raise SimulationError(self._buried(at[2], half, math.sin(dip)))
         return Body(
             "rock",
             [Part(Convex(rock_points(half, half * _CUT)), "rock")],
             mass=self.mass,
             position=tuple(at.tolist()),
             velocity=tuple((self.pace * way + fall).tolist()),
+        )
+
+    def _buried(self, z: float, half: float, dip: float) -> str:
+        """Say why a rock starts in the ground, and from how near it would not: z + dip c - g (c/v)^2/2 = half."""
+        start = f"a rock of {self.size:g} m whose centre starts {z:.3g} m above the ground lies in it"
+        rise, v = self.height - half, self.pace
+        if rise <= 0.0 or v == 0.0:
+            return f"{start}; raise height, or lower size"
+        nearest = 2.0 * rise / (math.sqrt(dip**2 + 2.0 * 9.81 * rise / v**2) - dip)
+        digits = 10.0 ** (2 - math.floor(math.log10(nearest)))
+        clear = math.floor(nearest * digits) / digits  # rounded down
+        return (
+            f"{start}: at {v:g} m/s it takes {self._flight:.3g} s over the last {self.clear:g} m, and falls by "
+            f"{0.5 * 9.81 * self._flight**2:.3g} m; let it start nearer, clear = {clear:.3g}, or raise height"
         )

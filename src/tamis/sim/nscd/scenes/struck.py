@@ -18,7 +18,7 @@ from tamis.types import Array
 
 EVERY = 5e-3  # s between recorded instants
 LOST = 0.5  # of its height: a block that sank so far has come off the wall
-FAR = 10.0  # m: a block so far from where the wall as a whole has gone has left the scene
+FAR = 10.0  # m: a block so far from where the wall as a whole has gone has come off it, or the wall has left the scene
 SLOW = 1.0  # m/s: a rock on the wall that is not faster is stopped
 # Points of the impact axis and of the distant axis, the latter on the rock's left: rows of blocks counted from below,
 # or from above if negative, and the face, lower (-1) or upper (+1). Where a and b are is not printed: the interfaces
@@ -71,12 +71,15 @@ PORTS = {
     ),
     "at_rest": Port("at_rest", doc="1 if no block moves at the end, be the rock still rolling; else 0"),
     "stopped": Port(
-        "stopped", doc="1 if the rock ends before the wall or on it, 0 if beyond or on its way there"
+        "stopped",
+        doc="1 if the rock ends before the wall or on it, wherever that has gone; 0 if beyond or on its way there",
     ),
     "beyond": Port(
         "beyond", unit="m", doc="how far the rock ends beyond the blocks nearest to it; negative: before"
     ),
-    "lost": Port("lost", doc="blocks that have come off the wall"),
+    "lost": Port(
+        "lost", doc="blocks that have come off the wall; one that is thrown with all of its blocks loses none"
+    ),
     "broken": Port("broken", doc="blocks that the rock broke"),
     "blow": Port(
         "blow",
@@ -126,6 +129,8 @@ def outcome(history: History, case: ArticulatedWall) -> dict[str, Any]:
             TamisWarning,
             stacklevel=3,
         )
+    if gone := thrown(history):
+        warnings.warn(gone, TamisWarning, stacklevel=3)
     through, passing = beyond >= 0.5 * case.width, _passing(history, case)
     if still is None or (passing and not through):
         what = "the wall is not at rest" if still is None else f"the rock still passes at {v[-1]:.2g} m/s"
@@ -207,6 +212,25 @@ def lost_blocks(history: History, plan: Hinged) -> int:
     way = history.x[-1, numbers] - history.x[0, numbers]
     apart = np.linalg.norm(way - np.median(way, axis=0), axis=1)
     return int(np.sum((way[:, 2] < -LOST * plan.course) | (apart > FAR)))
+
+
+def thrown(history: History) -> str:
+    """Say what has left the scene, which is `FAR` from where it stood, in whatever company; empty if nothing has."""
+    numbers = _blocks(history)
+    way = history.x[-1, numbers] - history.x[0, numbers]
+    far = np.linalg.norm(way, axis=1)
+    if not (gone := int(np.sum(far > FAR))):
+        return ""
+    speed, up = np.linalg.norm(history.v[-1, numbers, :3], axis=1).max(), way[:, 2].max()
+    still = f", still moving at up to {speed:.2g} m/s" if speed > SLOW else ""
+    still += f" and up to {up:.2g} m above their places" if speed > SLOW and up > 0.1 else ""
+    ends = f"{far.min():.3g} to {far.max():.3g} m from where they stood{still}"
+    if gone < len(far):
+        return f"{gone} of {len(far)} blocks were thrown out of the scene: the blocks end {ends}"
+    return (
+        f"the wall as a whole was thrown out of the scene: its blocks end {ends}; "
+        "`stopped` and `lost`, of blocks that left the others, say nothing of such a wall"
+    )
 
 
 def _blocks(history: History) -> list[int]:
