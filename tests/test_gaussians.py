@@ -124,3 +124,13 @@ def test_a_point_without_surrogate_variance_beside_one_with():
     found = Covariance(matrix).loglike(np.ones((1, 2)), Gauss(np.zeros((2, 2)), var), {}, None)
     wanted = [multivariate_normal(np.zeros(2), matrix + np.diag(extra)).logpdf(np.ones(2)) for extra in var]
     np.testing.assert_allclose(found, wanted)
+
+
+def test_nothing_measured_tells_nothing():
+    """A test that was not measured, among others that share the surrogate's errors: its density is 1 everywhere."""
+    model = Gauss(np.zeros((3, 2)), np.ones((3, 2)), common=np.ones((3, 1, 2)))
+    y = np.full((1, 2), np.nan)
+    np.testing.assert_array_equal(Known(0.1).loglike(y, model, {}, None), np.zeros(3))
+    mean, root = gaussians.common_given([Known(0.1).witness(y, model, {}, None)])
+    np.testing.assert_array_equal(mean, np.zeros((3, 1)))
+    np.testing.assert_array_equal(root, np.ones((3, 1, 1)))

@@ -114,6 +114,83 @@ def test_curves_that_do_not_serve_are_refused(scripts, tmp_path):
             read(tmp_path / "off.csv")
 
 
+def tracked(tmp_path, **lost):
+    """Write curves of a video that lost points: {name: [(from, to), ...]} are empty; return the file."""
+    rows = np.loadtxt(curves(tmp_path / "whole.csv", until=4.0), delimiter=",", skiprows=1)
+    names, text = ["t", "top", "base", "c", "d"], ["t [s],top [m],base [m],c [m],d [m]"]
+    for row in rows:
+        gone = {name for name, spans in lost.items() if any(a < row[0] < b for a, b in spans)}
+        text.append(",".join("" if n in gone else f"{x:.6f}" for n, x in zip(names, row, strict=True)))
+    path = tmp_path / "video.csv"
+    path.write_text("\n".join(text) + "\n")
+    return path
+
+
+def test_gaps_of_a_video_are_interpolated_over(scripts, tmp_path, monkeypatch, capsys):
+    """Gaps of 0.04 s about 0.1 s and 0.1 s elsewhere: 30 m/s2 bend 0.04 s by 6 mm."""
+    instants = scripts["instants"]
+    whole = instants.instants(curves(tmp_path / "whole.csv", until=4.0))
+    video = tracked(tmp_path, top=[(0.09, 0.11), (0.5, 0.6)], c=[(0.21, 0.31)], d=[(-1.0, 9.0)])
+    found = instants.instants(video)
+    for name in ("top", "base", "c"):
+        assert found[name] == pytest.approx(whole[name], abs=6e-3)
+    assert np.isnan(found["d"]).all()
+    monkeypatch.setattr(sys, "argv", ["instants.py", str(video), str(tmp_path / "520.csv")])
+    instants.main()
+    said = capsys.readouterr().out
+    assert "d was not tracked: the studies do without its numbers" in said
+    assert "top lacks 5 of 201 values, the longest gap from 0.5 to 0.6 s: interpolated" in said
+    assert np.isnan(read_csv(tmp_path / "520.csv").numbers("d", missing=True)).all()
+    assert np.isnan(read_csv(tmp_path / "curves-520.csv").numbers("top", missing=True)).sum() == 5
+    rows = [line.rsplit(",", 1)[0] for line in video.read_text().splitlines()]
+    video.write_text("\n".join(rows) + "\n")  # the column is not there at all
+    assert np.isnan(instants.instants(video)["d"]).all()
+
+
+@pytest.mark.parametrize(
+    ("lost", "words"),
+    [
+        (
+            {"top": [(0.05, 0.15)]},
+            r"column top: no value between 0\.04 and 0\.16 s, so that its displacement at 0\.1 s",
+        ),
+        (
+            {"c": [(0.15, 0.31)]},
+            r"column c: no value between 0\.14 and 0\.32 s, so that its displacement at 0\.25 s",
+        ),
+        ({"base": [(0.6, 9.0)]}, r"column base: still moves by"),
+        ({"base": [(0.0, 9.0)]}, r"column base: has 1 of 201 values"),
+        ({"d": [(-1.0, 0.3)]}, r"column d: the curve covers 0\.3 to 4 s and not 0\.25 s"),
+        ({name: [(-1.0, 9.0)] for name in ("top", "base", "c", "d")}, "no point has a value"),
+        ({"c": [(3.7, 3.99)]}, r"column c: fewer than two values in each 0\.2 s before 4 s, where it ends"),
+    ],
+)
+def test_a_number_in_a_long_gap_is_refused(scripts, tmp_path, lost, words):
+    with pytest.raises(StudyError, match=words):
+        scripts["instants"].instants(tracked(tmp_path, **lost))
+
+
+def test_a_gap_that_may_hide_the_largest_value_is_refused(scripts):
+    """A point that goes to 1 m at 0.5 s and falls back to 0.6 m: seen again when it rises, falls, or is at rest."""
+    check, t = scripts["instants"].check_gaps, np.linspace(0.0, 2.0, 201)
+    y = np.where(t < 0.5, np.sin(np.pi * t), 0.6 + 0.4 * np.exp(-((t - 0.5) ** 2) / 0.02))
+    for (first, last), hides in (
+        ((0.2, 0.35), 0),
+        ((0.42, 0.6), 1),
+        ((0.3, 0.7), 1),
+        ((1.2, 1.6), 0),
+        ((0.5, 0.62), 0),
+    ):
+        kept = (t <= first) | (t >= last)
+        if hides:
+            with pytest.raises(
+                StudyError, match=f"no value between {first} and {last} s, where it may have been largest"
+            ):
+                check("my.csv", "top", t[kept], y[kept])
+        else:
+            check("my.csv", "top", t[kept], y[kept])
+
+
 def test_impacts_of_a_trajectory_code(scripts, tmp_path):
     read = scripts["share_stopped"]
     found = read.impacts(FOLDER / "data" / "impacts.csv")
@@ -187,6 +264,27 @@ def test_a_small_wall_is_calibrated(tmp_path, scripts):
     assert x.shape[1] == 5 and np.isfinite(x).all()
     assert np.std(x[:, 3]) < 0.5 * 0.3 / np.sqrt(12)  # the tests tell of mu_cs: half the spread of its prior
     assert len(spots(folder / "runs")) == 24
+
+    data = folder / "data" / "520.csv"  # D was not tracked there, and C not where it was largest
+    head, *rows = [line.split(",") for line in data.read_text().splitlines()]
+    rows = [[*row[:3], "" if row[0] == "2" else row[3], ""] for row in rows]
+    data.write_text("\n".join(",".join(cells) for cells in (head, *rows)) + "\n")
+    (folder / "small.toml").write_text('extends = "common.toml"\n[inference]\nsplit = "group"\n')
+    parts = Study.load(folder / "small.toml").run("posterior", executor=0, force=True).parts
+    assert len(spots(folder / "runs")) == 24
+    x = next(part.posterior.flat for part in parts if part.study.part == "520 kJ D")
+    np.testing.assert_allclose(x.mean(axis=0), [0.075, 0.055, 0.40, 0.45, 0.15], rtol=0.1)  # the prior
+
+
+def test_curves_with_gaps_are_shown_beside_the_bands(tmp_path):
+    folder = copied("20_rockfall_wall", tmp_path)
+    curves = folder / "data" / "curves-520.csv"
+    cells = [line.split(",") for line in curves.read_text().splitlines()]
+    lost = [[*row[:4], ""] if len(row) == 5 and row[0][0] == "0" else row for row in cells]  # D, below 1 s
+    curves.write_text("\n".join(",".join(row) for row in lost) + "\n")
+    shown = [one for one in Study.load(folder / "all.toml").series if one.name == "520 kJ in time"]
+    whole, d = (shown[0].overlay[i] for i in (2, 3))
+    assert len(whole) == 121 and len(d) == 81 and d[0, 0] == 1.0 and np.isfinite(d[:, :2]).all()
 
 
 def test_a_wall_of_ones_own_is_said_once(scripts, monkeypatch):

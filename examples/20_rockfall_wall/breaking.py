@@ -21,9 +21,10 @@ DATA = {"of the unbreakable wall": "", "of the breakable wall": "broken-"}
 
 
 def measured(stem):
-    """Return the 24 measurements of a numerical experiment."""
+    """Return the 24 measurements of a numerical experiment, NaN where there is none."""
     sheets = [read_csv(HERE / "data" / f"{stem}{energy}.csv") for energy in (520, 1020)]
-    return np.concatenate([sheet.numbers(name) for sheet in sheets for name in ("top", "base", "c", "d")])
+    points = ("top", "base", "c", "d")
+    return np.concatenate([sheet.numbers(name, missing=True) for sheet in sheets for name in points])
 
 
 def evidences(seed=5):

@@ -121,8 +121,8 @@ def misfit(study):
     print("\n| axis | rms error, m | of the largest displacement | of the mean |")
     print("|---|---|---|---|")
     for name, mask in (("impact", axis), ("impact, without Top at 1020 kJ", counted), ("distant", ~axis)):
-        rms = np.sqrt((off[mask] ** 2).mean())
-        print(f"| {name} | {rms:.4f} | {rms / y[mask].max():.1%} | {rms / y[mask].mean():.1%} |")
+        rms = np.sqrt(np.nanmean(off[mask] ** 2))  # NaN: not measured
+        print(f"| {name} | {rms:.4f} | {rms / np.nanmax(y[mask]):.1%} | {rms / np.nanmean(y[mask]):.1%} |")
 
 
 def readings(names):

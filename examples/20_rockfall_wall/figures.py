@@ -67,7 +67,8 @@ def against_time(title, bands, lines):
                 ax.fill_between(t, low, high, color=colour, label=label)
             for label, (colour, found) in lines.items():
                 ax.plot(found[k]["t"], found[k][name], color=colour, lw=1.2, label=label)
-            ax.plot(sheet.numbers("t"), sheet.numbers(name), "o", ms=2.5, color=style.DATA, label="data")
+            measured = sheet.numbers(name, missing=True)
+            ax.plot(sheet.numbers("t"), measured, "o", ms=2.5, color=style.DATA, label="data")
             ax.set_xlim(0.0, 2.0)
             if k == 0:
                 ax.set_ylabel(f"{words}, m")

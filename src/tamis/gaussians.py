@@ -154,7 +154,8 @@ def _side_by_side(witnesses: Sequence[Witness]) -> Iterator[tuple[slice, Array, 
     own = [len(witness.spread.modes) if way else 0 for witness, way in zip(witnesses, ways, strict=True)]
     edges, starts, k = np.cumsum([0, *sizes]), np.cumsum([0, *own]), sum(own)
     dense = sum(m * m for m, way in zip(sizes, ways, strict=True) if way is None)
-    rows = max(1, _CHUNK // (edges[-1] * (k + f + 1) + dense))
+    each = edges[-1] * (k + f + 1) + dense  # numbers; none where nothing was measured
+    rows = max(1, _CHUNK // max(1, each))
     for start in range(0, n, rows):
         part = slice(start, min(start + rows, n))
         stack = np.zeros((part.stop - start, k + f + 1, edges[-1]))

@@ -308,12 +308,15 @@ class Builder(Taking):
         self._same_unit(f"{where}.x", sheet, table.x, abscissa, along or table.along)
         self._same_unit(f"{where}.y", sheet, table.y, self._unit(where, table), table.output)
         sd = self._known(where, table, sheet)
-        columns = [
-            sheet.numbers(table.x),
-            sheet.numbers(table.y),
-            np.full(len(sheet), np.nan) if sd is None else sd,
-        ]
-        return np.column_stack(columns)
+        rows = np.column_stack(
+            [
+                self._numbers(f"{where}.x", sheet, table.x),
+                self._numbers(f"{where}.y", sheet, table.y, missing=True),
+                np.full(len(sheet), np.nan) if sd is None else sd,
+            ]
+        )
+        measured: Array = rows[~np.isnan(rows[:, 1])]
+        return measured
 
     def _observations(
         self, where: str, tables: Sequence[ObserveTable], synthetic: Any, conditions: Inputs
