@@ -27,7 +27,10 @@ def ball_seen(*, drop=1.0, e=0.5, fps):
     t = np.linspace(0.0, 1.0, 200)
     poses = np.zeros((200, 1, 7))
     poses[:, 0, 2], poses[:, 0, 3] = drop * (1 - t) + e * t, 1.0
-    return Replay((Shape("sphere", (0.1,), "ball"),), t, poses, {"speed [m/s]": poses[:, :, 2]}, 3.0)
+    poses = np.repeat(poses, 2, axis=1)
+    poses[:, 1, :3] = 0.0
+    shapes = (Shape("sphere", (0.1,), "ball"), Shape("box", (1.0, 1.0, 0.1), "table"))
+    return Replay(shapes, t, poses, {"speed [m/s]": poses[:, :, 2]}, 3.0)
 """
 STUDY = """
 tamis = 1
@@ -72,12 +75,23 @@ def test_the_report_shows_a_run_at_the_medians_of_the_prior(folder: Path) -> Non
     assert "One run" in page and "drops, at the medians of the prior: drop = 2, e = 0.5." in page.replace(
         "Drops", "drops"
     )
+    assert record.through == ()
     picture = (folder / "results" / "study" / "figures" / "replay.svg").read_text()
     assert "displacements drawn 3 times as large" in picture
     first = (folder / "results" / "study" / "replay.npz").read_bytes()
     (folder / "results" / "study" / "replay.npz").unlink()
     seen(folder)
     assert (folder / "results" / "study" / "replay.npz").read_bytes() == first
+
+
+def test_groups_are_drawn_like_glass(folder: Path) -> None:
+    def clear() -> int:
+        return (folder / "results" / "study" / "figures" / "replay.svg").read_text().count("opacity")
+
+    seen(folder)
+    before = clear()
+    assert seen(folder, ('field = "speed"', 'through = ["table"]')).through == ("table",)
+    assert clear() > before
 
 
 def test_a_calibrated_study_shows_its_best_point_and_a_run_that_fails_is_said(folder: Path) -> None:
@@ -109,6 +123,14 @@ n = 64
         (
             ('field = "speed"', 'field = "sped"'),
             r'replay.field: the replay has no "sped"; did you mean "speed"',
+        ),
+        (
+            ("[replay]", '[replay]\nthrough = ["tabel"]'),
+            r'replay.through: the replay has no group "tabel"; did you mean "table"',
+        ),
+        (
+            ("[replay]", '[replay]\nthrough = ["table", "ball"]'),
+            r"replay.through: are all groups of the replay",
         ),
     ],
 )

@@ -25,7 +25,7 @@ def replay_blocks(record: Replayed) -> list[Block]:
     if record.failed:
         return [Text(f"{where} The run has no replay: {record.failed}")]
     replay = Replay.from_bytes(record.seen.tobytes())
-    figure = storyboard(replay, record.series, field=record.field or None)
+    figure = storyboard(replay, record.series, field=record.field or None, through=record.through)
     return [Picture("replay", figure, f"Instants of one run. {where[0].upper()}{where[1:]}")]
 
 

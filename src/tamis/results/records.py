@@ -238,6 +238,7 @@ class Replayed:
     field: str  # to colour by, or ""
     failed: str  # why there is nothing to see, or ""
     seen: NDArray[np.uint8]  # the replay as a file
+    through: tuple[str, ...] = ()  # groups that are drawn like glass
 
 
 def save_records(path: Path, records: Sequence[Any]) -> None:

@@ -303,11 +303,12 @@ class FragilityTable(Strict):
 
 
 class ReplayTable(Strict):
-    """One run that the report draws: of which test or prediction, coloured by what."""
+    """One run that the report draws: of which test or prediction, coloured by what, and which groups like glass."""
 
     of: str | None = None
     at: Number | None = None
     field: str | None = None
+    through: list[str] = []
 
 
 class InferenceTable(Strict):

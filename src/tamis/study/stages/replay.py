@@ -51,6 +51,14 @@ def run(context: Context) -> None:
             raise fault(study)(
                 "replay.field", f'the replay has no "{table.field}"{nearest(table.field, known)}'
             )
+        groups = sorted({shape.group for shape in replay.shapes if shape.kind != "halfspace"})
+        for group in table.through:
+            if group not in groups:
+                raise fault(study)(
+                    "replay.through", f'the replay has no group "{group}"{nearest(group, groups)}'
+                )
+        if set(groups) <= set(table.through):
+            raise fault(study)("replay.through", "are all groups of the replay; leave one to look at")
         seen = np.frombuffer(_thinned(replay).to_bytes(), dtype=np.uint8)
     except SimulationError as error:
         failed = str(error)
@@ -63,7 +71,7 @@ def run(context: Context) -> None:
         (name, f"{value:.4g}" if isinstance(value, float) else str(value), ports[name].unit)
         for name, value in asked.items()
     )
-    record = Replayed(series.name, source, given, table.field or "", failed, seen)
+    record = Replayed(series.name, source, given, table.field or "", failed, seen, tuple(table.through))
     save_records(study.folder / "replay.npz", [record])
 
 
