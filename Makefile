@@ -6,7 +6,7 @@ PEERS  := .bench-venv
 STEEL  := examples/10_steel_contact
 ROCK   := examples/20_rockfall_wall
 
-.PHONY: run rockfall test test-all lint types bench venv clean help
+.PHONY: run rockfall rockfall-core test test-all lint types bench venv clean help
 
 help:            ## say what each target does
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 12
@@ -14,11 +14,19 @@ help:            ## say what each target does
 run: $(VENV)/.run            ## the main job: three contact laws calibrated, compared, used for prediction, reported
 	$(BIN)/tamis compare $(STEEL)/m1.toml $(STEEL)/m2.toml $(STEEL)/m3.toml
 
-rockfall: $(VENV)/.run       ## a wall of blocks on bars struck by a boulder: 660 impacts, three calibrations, energy; can be interrupted
+rockfall-core: $(VENV)/.run  ## a wall of blocks on bars struck by a boulder: 600 impacts, three calibrations; 40 minutes on two idle cores
 	$(BIN)/tamis run $(ROCK)/all.toml
 	$(BIN)/tamis run $(ROCK)/energy.toml
 	$(BIN)/tamis run $(ROCK)/point.toml
+
+rockfall: rockfall-core      ## the same, then energy, another reading, efficiency, blocks that break, tables and figures: 80 minutes; can be interrupted
 	$(BIN)/tamis run $(ROCK)/books.toml
+	$(BIN)/tamis run $(ROCK)/runner_up.toml
+	$(BIN)/tamis run $(ROCK)/efficiency.toml
+	$(BIN)/tamis compare $(ROCK)/unbreakable.toml $(ROCK)/breakable.toml
+	$(BIN)/python $(ROCK)/evaluate.py
+	$(BIN)/python $(ROCK)/figures.py
+	$(BIN)/python $(ROCK)/recovery.py
 
 test: $(VENV)/.dev           ## the tests, without the slow ones
 	$(BIN)/python -m pytest -q -n auto -m "not slow"

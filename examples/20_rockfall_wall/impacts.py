@@ -25,6 +25,7 @@ LOW, HIGH = ({one.name: float(one.prior.ppf(q)) for one in STUDY.space.parameter
 SPEEDS = tuple(float(test.conditions["speed"]) for test in STUDY.calibrated)
 SD = np.array([one.noise.sd for test in STUDY.calibrated for one in test.observations for _ in INSTANTS])
 NUMBERS = [f"{point} {instant}" for point in ("top", "base", "c", "d") for instant in INSTANTS]
+FIRST = len(ALL)  # column of the first displacement in a row of `known`
 HEAD = ["variant", "version", "point", "speed", *ALL, *NUMBERS, "lost", "at_rest", "unsolved", "cpu"]
 
 
@@ -81,11 +82,10 @@ def both(file, variant):
             f'{file.name} has no runs "{variant}" of this wall (version {version()}) at both '
             f"{' and '.join(f'{speed:g}' for speed in SPEEDS)} m/s"
         )
-    first, last = len(ALL), len(ALL) + len(NUMBERS)
     return {
         point: (
-            rows[point, SPEEDS[0]][:first],
-            np.concatenate([rows[point, speed][first:last] for speed in SPEEDS]),
+            rows[point, SPEEDS[0]][:FIRST],
+            np.concatenate([rows[point, speed][FIRST : FIRST + len(NUMBERS)] for speed in SPEEDS]),
         )
         for point in points
     }
