@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from tamis.errors import StudyError
 from tamis.files import load_arrays
-from tamis.sim.acd2.jump import Step, largest_rho, solve_jump, solve_jump_uzawa
+from tamis.sim.acd2.jump import largest_rho, solve_jump, solve_jump_uzawa
 from tamis.simulation import find
 from tests.sim.acd2 import nscd_step
 from tests.sim.acd2.steps import by_nnls, dense, random_step
@@ -104,8 +106,52 @@ def test_the_step_kept_of_nscd_is_that_of_nscd(mu: float) -> None:
 def test_bad_steps_are_refused() -> None:
     step = random_step(3, most=4)
     with pytest.raises(StudyError, match="masses and moments of inertia must be positive"):
-        Step(0.0 * step.mass, step.before, step.impulse, step.a, step.b, step.rows, 0.0, 0.0)
+        replace(step, mass=0.0 * step.mass)
     with pytest.raises(StudyError, match="k_n and k_t must not be negative"):
-        Step(step.mass, step.before, step.impulse, step.a, step.b, step.rows, -1.0, 0.0)
-    with pytest.raises(StudyError, match="but there are"):
-        Step(step.mass, step.before, step.impulse, step.a, step.b + 9, step.rows, 0.0, 0.0)
+        replace(step, k_n=-1.0)
+    with pytest.raises(StudyError, match=r"contacts name bodies up to \d+, but there are"):
+        replace(step, b=step.b + 9)
+    with pytest.raises(StudyError, match=r"or -1 for one that does not move; found -7 in a"):
+        replace(step, a=np.full_like(step.a, -7))
+    with pytest.raises(StudyError, match=r"expected \d+ whole numbers, found float64"):
+        replace(step, b=step.b.astype(float))
+    with pytest.raises(StudyError, match=r"b names a body for each of \d+ contacts"):
+        replace(step, b=step.b[:-1])
+    for name in ("k_n", "k_t", "mu"):
+        with pytest.raises(StudyError, match=f"{name} must be a finite number, found inf"):
+            replace(step, **{name: np.inf})
+
+
+@pytest.mark.parametrize("name", ["mass", "before", "impulse", "rows"])
+def test_what_is_no_number_or_too_short_is_refused(name: str) -> None:
+    """The sweeps would end at once, since no number is larger than what is none, and say that all is well."""
+    step = random_step(3, most=5)
+    for bad in (np.inf, np.nan):
+        wrong = getattr(step, name).copy()
+        wrong.flat[0] = bad
+        with pytest.raises(StudyError, match=rf"{name} must be finite numbers, found {bad} at \[0, 0"):
+            replace(step, **{name: wrong})
+    short = {"mass": "before"}.get(name, name)  # how many bodies there are is said by the masses
+    with pytest.raises(StudyError, match=rf"{short} of \d+ bodies and \d+ contacts has the shape .*, found"):
+        replace(step, **{name: getattr(step, name)[:-1]})
+
+
+def test_solvers_refuse_what_they_cannot_start_from() -> None:
+    step = random_step(3, most=5)
+    for rho in (-1.0, 0.0, np.inf, np.nan):
+        with pytest.raises(StudyError, match=rf"rho, a mass: it must be positive and finite, found {rho:g}"):
+            solve_jump_uzawa(step, rho=rho)
+    for solver in (solve_jump, solve_jump_uzawa):
+        with pytest.raises(StudyError, match="tolerance of a jump must be a finite number"):
+            solver(step, tolerance=np.nan)
+    with pytest.raises(StudyError, match=r"start of \d+ contacts has the shape"):
+        solve_jump(step, start=np.zeros((1, 3)))
+    with pytest.raises(StudyError, match=r"start must be finite numbers, found nan at \[0, 0\]"):
+        solve_jump(step, start=np.full((len(step.a), 3), np.nan))
+
+
+@pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
+def test_what_overflows_has_not_converged() -> None:
+    step = random_step(3, most=5)
+    jump = solve_jump(replace(step, impulse=np.full_like(step.impulse, 1e308)))
+    assert not jump.converged

@@ -36,16 +36,45 @@ class Step:
     mu: float = 0.0  # dry friction
 
     def __post_init__(self) -> None:
+        bodies, n = len(self.mass), len(self.a)
+        for name, shape in (
+            ("mass", (bodies, 6)), ("before", (bodies, 6)), ("impulse", (bodies, 6)), ("rows", (n, 3, 12)),
+        ):  # fmt: skip
+            _refuse_array(name, getattr(self, name), shape, f"{bodies} bodies and {n} contacts")
         if not (self.mass > 0.0).all():
             raise StudyError(f"masses and moments of inertia must be positive, found {self.mass.min():g}")
+        for name in ("k_n", "k_t", "mu"):
+            if not np.isfinite(getattr(self, name)):
+                raise StudyError(f"{name} must be a finite number, found {getattr(self, name)}")
         if not (self.k_n >= 0.0 and self.k_t >= 0.0):
             raise StudyError(f"k_n and k_t must not be negative, found {self.k_n:g} and {self.k_t:g}")
         if not self.mu >= 0.0:
             raise StudyError(f"mu must not be negative, found {self.mu:g}")
-        if len(self.a) and max(self.a.max(), self.b.max()) >= len(self.mass):
-            raise StudyError(
-                f"contacts name bodies up to {max(self.a.max(), self.b.max())}, but there are {len(self.mass)}"
-            )
+        for name in ("a", "b"):
+            named = np.asarray(getattr(self, name))
+            if named.shape != (n,) or (n and named.dtype.kind not in "iu"):
+                raise StudyError(
+                    f"{name} names a body for each of {n} contacts, by its number: expected {n} whole numbers, found "
+                    f"{named.dtype} of shape {named.shape}"
+                )
+            if n and named.max() >= bodies:
+                raise StudyError(f"contacts name bodies up to {named.max()}, but there are {bodies}")
+            if n and named.min() < -1:
+                raise StudyError(
+                    f"contacts name bodies from 0 on, or -1 for one that does not move; found {named.min()} in {name}"
+                )
+
+
+def _refuse_array(name: str, values: Array, shape: tuple[int, ...], what: str) -> None:
+    """Refuse numbers of another shape than bodies or contacts ask for, and such as are none."""
+    array = np.asarray(values)
+    if array.shape != shape:
+        raise StudyError(f"{name} of {what} has the shape {shape}, found {array.shape}")
+    wrong = np.argwhere(~np.isfinite(array))
+    if len(wrong):
+        raise StudyError(
+            f"{name} must be finite numbers, found {array[tuple(wrong[0])]} at {wrong[0].tolist()}"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +102,9 @@ def solve_jump(
 ) -> Jump:
     """Solve a jump by sweeps over its contacts, from nothing or from the impulses ``start`` (n, 3)."""
     n, count = len(step.a), len(step.mass)
+    _refuse_tolerance(tolerance)
+    if start is not None:
+        _refuse_array("start", start, (n, 3), f"{n} contacts")
     root = np.sqrt(2.0 * step.mass)
     G = np.ascontiguousarray(step.rows, dtype=np.float64).reshape(n, 3, 2, 6).copy()
     for side, body in enumerate((step.a, step.b)):
@@ -96,7 +128,9 @@ def solve_jump(
     multiplier = np.where(closed, np.maximum(r[:, 0] + step.k_n * v[:, 0], 0.0), 0.0)
     rubs = closed if step.mu > 0.0 else np.zeros(n, dtype=bool)
     friction = np.where(rubs[:, None], r[:, 1:] + step.k_t * v[:, 1:], 0.0)
-    done = error <= tolerance * speed
+    done = (
+        bool(error <= tolerance * speed) and np.isfinite(speed) and bool(np.isfinite(mean).all())
+    )  # no overflow
     return Jump(mean, 2.0 * mean - step.before, multiplier, friction, v, sweeps, error / speed, done)
 
 
@@ -107,6 +141,11 @@ def solve_jump_uzawa(
     if step.mu > 0.0:
         raise StudyError(
             f"Uzawa's iteration of the paper has no friction, found mu = {step.mu:g}; use solve_jump"
+        )
+    _refuse_tolerance(tolerance)
+    if rho is not None and not 0.0 < rho < np.inf:
+        raise StudyError(
+            f"Uzawa's iteration goes up by rho, a mass: it must be positive and finite, found {rho:g}"
         )
     n = len(step.a)
     rows = _rows(step)
@@ -137,8 +176,17 @@ def solve_jump_uzawa(
     )
 
 
+def _refuse_tolerance(tolerance: float) -> None:
+    if not 0.0 <= tolerance < np.inf:
+        raise StudyError(
+            f"the tolerance of a jump must be a finite number, not negative; found {tolerance:g}"
+        )
+
+
 def largest_rho(step: Step) -> float:
     """Return the bound below which Uzawa's iteration converges: 2/lambda_max(B (2M+K)^-1 B')."""
+    if not len(step.a):
+        return np.inf
     rows = _rows(step).toarray()
     weight = np.tile([step.k_n, step.k_t, step.k_t], len(step.a))
     A = np.diag(2.0 * step.mass.ravel()) + (rows.T * weight) @ rows
