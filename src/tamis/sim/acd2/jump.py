@@ -128,9 +128,8 @@ def solve_jump(
     multiplier = np.where(closed, np.maximum(r[:, 0] + step.k_n * v[:, 0], 0.0), 0.0)
     rubs = closed if step.mu > 0.0 else np.zeros(n, dtype=bool)
     friction = np.where(rubs[:, None], r[:, 1:] + step.k_t * v[:, 1:], 0.0)
-    done = (
-        bool(error <= tolerance * speed) and np.isfinite(speed) and bool(np.isfinite(mean).all())
-    )  # no overflow
+    finite = np.isfinite(speed) and np.isfinite(mean).all()  # what overflows has a residual of nothing
+    done = bool(finite and error <= tolerance * speed)
     return Jump(mean, 2.0 * mean - step.before, multiplier, friction, v, sweeps, error / speed, done)
 
 
