@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tamis.errors import SimulationError, StudyError
+from tamis.errors import SimulationError, StudyError, TamisWarning
+from tamis.files import load_arrays, save_arrays
 from tamis.sim.acd2 import drive, stored
 from tamis.sim.acd2.packing import corners, scatter
 from tamis.sim.acd2.scene import Gabion
@@ -72,8 +73,51 @@ def test_a_packing_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     again = stored.packed(scene)
     assert again[0] == shapes and (again[1] == x).all() and (again[2] == q).all()
     monkeypatch.setattr(stored, "pack", drive.pack)
-    path.write_bytes(path.read_bytes()[:100])  # damaged: packed again
-    assert (stored.packed(scene)[1] == x).all()
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.warns(
+        TamisWarning, match=r"a kept packing cannot be used, grains are packed again: .* is damaged"
+    ):
+        assert (stored.packed(scene)[1] == x).all()
+
+
+def test_a_kept_packing_that_is_not_of_its_grains_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TAMIS_CACHE", str(tmp_path))
+    scene = Gabion(grains=2, side=0.15, settling=0.01, hold=0.01)
+    _, x, _ = stored.packed(scene)
+    path = stored.path_of(scene)
+    good = load_arrays(path)
+    nan = np.full_like(x, np.nan)
+    for change, said in (
+        ({"x": x[:1], "q": good["q"][:1]}, r"x of 2 grains has the shape \(2, 3\), found \(1, 3\)"),
+        ({"start": good["start"][:-1]}, r"start of 2 grains has the shape \(3,\), found \(2,\)"),
+        ({"vertices": good["vertices"][:-1]}, "its vertices are not those of 2 grains"),
+        ({"start": good["start"] - 1}, "its vertices are not those of 2 grains"),
+        ({"vertices": good["vertices"][:, 0]}, r"vertices of 2 grains has the shape \(n, 3\), found \(24,\)"),
+        ({"x": nan}, "x holds what is no number"),
+        ({"x": x.astype(str)}, "x holds what is no number"),
+        ({"q": 2.0 * good["q"]}, "its quaternions are not of length one"),
+    ):
+        save_arrays(path, good | change)
+        with pytest.warns(TamisWarning, match=f"grains are packed again: .*{said}"):
+            assert (stored.packed(scene)[1] == x).all()
+    save_arrays(path, {name: array for name, array in good.items() if name != "q"})
+    with pytest.warns(TamisWarning, match=r"npz has no q"):
+        stored.packed(scene)
+    assert (load_arrays(path)["q"] == good["q"]).all()
+
+
+@pytest.mark.filterwarnings("ignore:the jump was not solved")  # of the stiffest net, in 3 steps
+@pytest.mark.parametrize("rough", [{"speed": 10.0}, {"k_net": 1e13}])
+def test_a_packing_that_overlaps_deeply_says_so(rough: dict[str, float]) -> None:
+    scene = Gabion(grains=2, side=0.15, settling=0.01, hold=0.01, dt=0.01, **rough)
+    with pytest.warns(TamisWarning, match=r"overlap by up to .* mm, more than 0\.01 of their size, 70\.3 mm"):
+        found = drive.simulate_gabion(scene)
+    assert found["overlap"] > 0.02 * 0.0703
+    assert (
+        drive.simulate_gabion(replace(scene, settling=0.7))["overlap"] < 0.01 * 0.0703
+    )  # what it says to do
 
 
 def test_grains_of_given_vertices(tmp_path: Path) -> None:

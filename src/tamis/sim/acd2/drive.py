@@ -27,6 +27,7 @@ TOUCH = 1e-4  # of the size of a grain: nearer than that is touching
 BEAT = 0.02  # s between two percussions on the grains while the box closes
 EASE = 0.01  # m/s at which overlaps are undone while the grains come to rest
 SLOP = 0.005  # of the size of a grain: overlaps that stay
+DEEP = 0.01  # of the size of a grain: an overlap of a packing that is worth a word, twice what easing leaves
 CLOSING = 0.1  # of the side: the last part of the way, over which a box closes slower and slower
 
 
@@ -96,15 +97,29 @@ def pack(scene: Gabion, every: int = 0) -> Packing:
     rest = state.x.copy()
     last = settled + counts[2]
     state, room, done = run.advance(state, room, record, settled, last, scene.gravity, scene.mu)
+    _tell(scene, record, settled, done)
+    return Packing(shapes, grains, state, record, closed, settled, done, rest)
+
+
+def _tell(scene: Gabion, record: Record, settled: int, done: int) -> None:
+    """Say so where jumps are not solved, and where grains overlap deeply once they should be at rest."""
     slow = np.flatnonzero(record.residual[:done] > scene.tolerance)
     if slow.size:
         warnings.warn(
             f"the jump was not solved to {scene.tolerance:g} in {slow.size} of {done} steps; the largest residual is "
             f"{record.residual[:done].max():.2g}: allow more sweeps",
             TamisWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
-    return Packing(shapes, grains, state, record, closed, settled, done, rest)
+    deepest, size = float(record.overlap[settled:done].max()), scene.volume ** (1.0 / 3.0)
+    if deepest > DEEP * size:
+        warnings.warn(
+            f"grains of the packing overlap by up to {1e3 * deepest:.3g} mm, more than {DEEP:g} of their size, "
+            f"{1e3 * size:.3g} mm: close the box in smaller steps (dt) or more slowly (speed), or let overlaps open "
+            f"for longer than {scene.settling:g} s (settling)",
+            TamisWarning,
+            stacklevel=3,
+        )
 
 
 @dataclass(frozen=True, eq=False)

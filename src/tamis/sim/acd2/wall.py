@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
-import warnings
 
 import numpy as np
 
-from tamis.errors import SimulationError, TamisWarning
+from tamis.errors import SimulationError
 from tamis.sim.acd2 import struck
 from tamis.sim.acd2.drive import TOUCH
 from tamis.sim.acd2.scene import GabionWall
@@ -52,11 +51,7 @@ def build(scene: GabionWall) -> Built:
     pitch, count = scene.side + scene.gap, scene.across * scene.high
     shapes, places, quaternions, boxes = [], [], [], []
     for number, (row, column) in enumerate(itertools.product(range(scene.high), range(scene.across))):
-        with (
-            warnings.catch_warnings()
-        ):  # of jumps that end at their limit: overlaps of the start are looked at
-            warnings.simplefilter("ignore", TamisWarning)
-            own, x, q = packed(scene.packing(number % scene.packings))
+        own, x, q = packed(scene.packing(number % scene.packings))
         R = turns()[rng.integers(24)]
         middle = np.array([(column - 0.5 * (scene.across - 1)) * pitch, 0.0, (row + 0.5) * pitch])
         shapes += own
