@@ -1,4 +1,4 @@
-"""The velocity jump of the A-CD2 method against exact answers, an independent solver, its energies, and nscd."""
+"""The velocity jump of the A-CD2 method against exact answers, an independent solver, its energy, and nscd."""
 
 from __future__ import annotations
 
@@ -54,18 +54,6 @@ def test_random_steps_against_nnls_and_the_energy_identity(seed: int) -> None:
 def test_two_hundred_random_steps() -> None:
     for seed in range(6, 200):
         check(seed)
-
-
-@pytest.mark.slow
-def test_contacts_that_close_never_create_energy() -> None:
-    """One that was separating and is shut by others may: the floor B U-/2 is then positive, and 0 no longer allowed."""
-    for seed in range(1000):  # small scenes, with constants from nothing to ten times a grain's mass
-        rng = np.random.default_rng(10_000 + seed)
-        k_n, k_t = 10.0 ** rng.uniform(-4.0, 1.0, 2) * (rng.random(2) < 0.8)
-        step = random_step(seed, most=8, k=(k_n, k_t), closing=True)
-        jump = solve_jump(step, tolerance=1e-10)
-        kinetic = 0.5 * float((step.mass * step.before**2).sum())
-        assert jump.converged and jump.dissipated(step).min() >= -1e-9 * kinetic  # tolerance of the solver
 
 
 def test_uzawa_has_the_same_fixed_point_and_converges_below_its_bound_only() -> None:
