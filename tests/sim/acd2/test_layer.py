@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -24,6 +26,9 @@ SMALL = {
 def test_a_layer_stops_a_ball_and_its_books_close() -> None:
     found = layer.simulate_layer(Layer(**SMALL))
     assert found["closure"] < 1e-11 and found["momentum_closure"] < 1e-9  # round-off
+    lost = sum(found[f"lost_{how}"] for how in ("normal", "tangential", "friction", "reactive"))
+    change = np.diff(found["kinetic"])
+    assert change == pytest.approx(np.diff(found["weight_work"] - lost), abs=1e-7)  # of 1e4 J
     assert abs(found["ball_speed"][-1]) < 0.1 * found["ball_speed"][0]
     assert 0.0 < found["depth"] < found["thickness"]
     assert found["x"][:, 2].min() > 0.0
@@ -41,6 +46,13 @@ def test_floor_and_sides_carry_the_weights_and_take_the_momentum() -> None:
     taken = 9.81 * mass.sum() * 0.15 + down[1] - down[0]
     assert planes[:, :, 2].sum() == pytest.approx(taken, rel=1e-11)  # round-off of 150 steps
     assert abs(planes[:, 1:, 2].sum()) < 0.1 * planes[:, 0, 2].sum()  # the sides give friction only
+
+
+def test_rocks_may_be_given_by_their_vertices(tmp_path: Path) -> None:
+    path = tmp_path / "wedge.csv"
+    path.write_text("x,y,z\n0,0,0\n8,0,0\n0,6,0\n0,0,5\n8,0,5\n")
+    built = layer.build(Layer(**SMALL | {"vertices": str(path), "width": 2.0}))
+    assert {len(shape.points) for shape in built.shapes} == {5} and len(built.shapes) == 24
 
 
 def test_a_layer_that_is_not_at_rest_says_so() -> None:

@@ -67,8 +67,7 @@ def pack(scene: Gabion, every: int = 0) -> Packing:
     """Pack a gabion; places are kept every so many steps, 0: at the end only."""
     rng = np.random.default_rng(scene.seed)
     mean = np.array([scene.a, scene.b, scene.c, scene.d])
-    given = read_vertices(scene.vertices) if scene.vertices else None
-    shapes = scatter(scene.grains, mean, scene.dispersion, scene.volume, rng, given)
+    shapes = scatter(scene.grains, mean, scene.dispersion, scene.volume, rng, read_vertices(scene.vertices))
     grains = grains_of(shapes, scene.density)
     x, q, side = lattice(shapes, rng)
     counts = [max(1, math.ceil(t / scene.dt - 1e-9)) for t in (scene.patience, scene.settling, scene.hold)]

@@ -7,11 +7,10 @@ import math
 import numpy as np
 
 from tamis.errors import StudyError
-from tamis.sim.acd2 import struck
 from tamis.sim.acd2.drive import TOUCH
-from tamis.sim.acd2.packing import scatter
+from tamis.sim.acd2.packing import read_vertices, scatter
 from tamis.sim.acd2.scene import Layer
-from tamis.sim.acd2.striking import CLEAR, Built, Laws, Run, around, bodies, stand, start
+from tamis.sim.acd2.striking import BOOKS, CLEAR, Built, Laws, Run, around, bodies, stand, start
 from tamis.sim.common.shapes import reach_of
 from tamis.types import Array
 
@@ -20,7 +19,7 @@ def build(scene: Layer) -> Built:
     """Lay grains on a jittered lattice as wide as the pit."""
     rng = np.random.default_rng(scene.seed)
     mean = np.array([scene.a, scene.b, scene.c, scene.d])
-    shapes = scatter(scene.grains, mean, scene.dispersion, scene.volume, rng)
+    shapes = scatter(scene.grains, mean, scene.dispersion, scene.volume, rng, read_vertices(scene.vertices))
     reach = np.array([reach_of(shape) for shape in shapes])
     across = int(scene.width / (2.0 * reach.max()))
     if across < 2:
@@ -103,8 +102,7 @@ def simulate_layer(scene: Layer) -> dict[str, Array]:
         "sweeps": signals.counts[first:, 1].astype(np.float64),
         "residual": signals.residual[first:],
         "deepest": signals.overlap[first:],
-        "kinetic": books[:, struck.KINETIC],
-        "lost_reactive": books[:, struck.REACTIVE],
+        **{name: books[:, column] for name, column in BOOKS.items()},
         "depth": np.asarray(way.max() - CLEAR * scene.ball_diameter),
         "thickness": np.asarray(thickness),
         "closure": np.asarray(run.closure()),

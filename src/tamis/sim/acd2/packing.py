@@ -48,8 +48,13 @@ def scatter(
     return [_centred(corners(*size)) for size in sizes]
 
 
-def read_vertices(path: str) -> Array:
-    """Read the vertices of a grain from a CSV file with columns x, y, z: those of its convex hull, in any unit."""
+def read_vertices(path: str) -> Array | None:
+    """Read the vertices of a grain from a CSV file with columns x, y, z: those of its convex hull, in any unit.
+
+    No file is named where grains have the shape of `corners`.
+    """
+    if not path:
+        return None
     sheet = read_csv(path)
     points = np.column_stack([sheet.numbers(name) for name in "xyz"])
     spread: Array = points - points.mean(axis=0)
@@ -62,8 +67,10 @@ def read_vertices(path: str) -> Array:
 
 
 def content_of(path: str) -> str:
-    """Return a hash of what a file says; empty if none is named."""
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest() if path else ""
+    """Return a hash of what a file of vertices says; empty if none is named."""
+    if read_vertices(path) is None:
+        return ""
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
 def _centred(points: Array) -> Convex:

@@ -142,6 +142,11 @@ class GabionWall(Case):
     c: float = port(0.065, unit="m", bounds=(1e-3, 10.0), doc="mean width")
     d: float = port(0.038, unit="m", bounds=(1e-3, 10.0), doc="mean length of its ridges")
     dispersion: float = port(0.23, bounds=(0.0, 0.5), doc="largest relative deviation of each of these")
+    vertices: str = port(
+        "",
+        kind="file",
+        doc="CSV with columns x, y, z: corners of another shape, scaled to the volume; empty: a, b, c, d",
+    )
     volume: float = port(3.47e-4, unit="m3", bounds=(1e-9, 1e3), doc="volume of a grain of mean dimensions")
     density: float = port(2600.0, unit="kg/m3", bounds=(100.0, 2e4), doc="density of the grains")
     side: float = port(0.5, unit="m", bounds=(1e-3, 100.0), doc="side of the box of a gabion")
@@ -232,7 +237,8 @@ class GabionWall(Case):
         seed = np.random.SeedSequence((self.seed, number)).generate_state(1, np.uint64) >> np.uint64(1)
         return Gabion(
             grains=self.grains, a=self.a, b=self.b, c=self.c, d=self.d, dispersion=self.dispersion,
-            volume=self.volume, density=self.density, side=self.side, settling=0.3, hold=1e-3, seed=int(seed[0]),
+            vertices=self.vertices, volume=self.volume, density=self.density, side=self.side, settling=0.3, hold=1e-3,
+            seed=int(seed[0]),
         )  # fmt: skip
 
 
@@ -252,6 +258,11 @@ class Layer(Case):
     c: float = port(0.065, unit="m", bounds=(1e-3, 10.0), doc="mean width")
     d: float = port(0.038, unit="m", bounds=(1e-3, 10.0), doc="mean length of its ridges")
     dispersion: float = port(0.23, bounds=(0.0, 0.5), doc="largest relative deviation of each of these")
+    vertices: str = port(
+        "",
+        kind="file",
+        doc="CSV with columns x, y, z: corners of another shape, scaled to the volume; empty: a, b, c, d",
+    )
     volume: float = port(0.027, unit="m3", bounds=(1e-9, 1e3), doc="volume of a grain of mean dimensions")
     density: float = port(2600.0, unit="kg/m3", bounds=(100.0, 2e4), doc="density of the grains")
     width: float = port(4.0, unit="m", bounds=(1e-2, 1e3), doc="side of the square pit")

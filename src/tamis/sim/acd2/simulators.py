@@ -101,6 +101,10 @@ _STEPS = {
     "residual": Port("residual", doc="of the jump at t, of its largest velocity"),
     "deepest": Port("deepest", unit="m", doc="deepest overlap at t"),
     "kinetic": Port("kinetic", unit="J", doc="kinetic energy after the jump at t, the ball's included"),
+    "weight_work": Port("weight_work", unit="J", doc="work done by the weights since the start"),
+    "lost_normal": Port("lost_normal", unit="J", doc="by k_n since the start"),
+    "lost_tangential": Port("lost_tangential", unit="J", doc="by k_t since the start"),
+    "lost_friction": Port("lost_friction", unit="J", doc="by dry friction since the start"),
     "lost_reactive": Port(
         "lost_reactive", unit="J", doc="by contacts that close without rebound, since the start"
     ),
@@ -109,7 +113,7 @@ _STEPS = {
     ),
     "momentum_closure": Port(
         "momentum_closure",
-        doc="gap in the momentum books of a step over the largest momentum at the start of an impact",
+        doc="gap in the momentum books of a step, imbalance of nets included, over that at the start of an impact",
     ),
     "q": Port("q", doc="unit quaternions of the grains' principal axes at the end"),
 }
@@ -117,7 +121,7 @@ _STEPS = {
 
 @simulator(
     name="tamis:acd2.gabion_wall",
-    version="2",
+    version="3",
     inputs=GabionWall,
     outputs={
         "t": Port("t", unit="s", doc="ends of the steps, from the start of the first impact on"),
@@ -157,9 +161,10 @@ _STEPS = {
         "sand_work": Port("sand_work", unit="J", doc="work done by the sand on the grains since the start"),
         "net_energy": Port("net_energy", unit="J", doc="energy stored in the nets at t"),
         "net_work": Port("net_work", unit="J", doc="work done by the nets on the grains since the start"),
-        "lost_normal": Port("lost_normal", unit="J", doc="by k_n since the start"),
-        "lost_tangential": Port("lost_tangential", unit="J", doc="by k_t since the start"),
-        "lost_friction": Port("lost_friction", unit="J", doc="by dry friction since the start"),
+        "net_imbalance": Port(
+            "net_imbalance",
+            doc="impulse of all nets in the jump at t over the largest momentum of the ball; 0 where they balance",
+        ),
         "displacement": Port("displacement", unit="m", doc="largest back_largest in each impact"),
         "back_peak": Port("back_peak", unit="m", doc="largest back in each impact"),
         "back_left": Port("back_left", unit="m", doc="back at the end of each impact"),
@@ -190,7 +195,7 @@ def _show_wall(case: GabionWall, fps: float) -> Replay:
 
 @simulator(
     name="tamis:acd2.layer",
-    version="1",
+    version="2",
     inputs=Layer,
     outputs={
         "t": Port("t", unit="s", doc="ends of the steps, from the start of the impact on"),

@@ -22,6 +22,15 @@ from tamis.types import Array, Indices
 CLEAR = 0.01  # of its diameter: how far from the grains a ball starts
 AWAY = 3.0  # m: where a ball waits
 MOVING = 0.05  # of the first ball's energy: what grains have before it that is worth a word
+UNEVEN = 0.01  # of the ball's momentum: what nets may give in a step without a word; solved to 1e-3 they give a tenth
+BOOKS = {  # outputs: the change of kinetic energy is the work of the weight, of nets and sand, less what is lost
+    "kinetic": struck.KINETIC,
+    "weight_work": struck.BY_WEIGHT,
+    "lost_normal": struck.NORMAL,
+    "lost_tangential": struck.TANGENTIAL,
+    "lost_friction": struck.FRICTION,
+    "lost_reactive": struck.REACTIVE,
+}
 DEEPEST = 0.1  # of the size of a grain: an overlap at the start that is not taken for one of corners
 
 
@@ -201,11 +210,20 @@ class Run:
         """Say so where jumps are not solved, and where the step is too long for the impact."""
         residual, laws = self.signals.residual, self.laws
         slow = np.flatnonzero(residual > laws.tolerance)
-        found = []
+        found, nets = [], len(self.wall.box) > 0
+        remedy = "allow more sweeps"
+        if nets:
+            remedy += f", take a smaller step than {laws.dt:g} s (dt) or softer nets than {laws.k_net:g} N/m3 (k_net)"
         if slow.size:
             found.append(
                 f"the jump was not solved to {laws.tolerance:g} in {slow.size} of {len(residual)} steps; the "
-                f"largest residual is {residual.max():.2g}: allow more sweeps"
+                f"largest residual is {residual.max():.2g}: {remedy}"
+            )
+        uneven = self.imbalance() if nets else np.zeros(1)
+        if uneven.max() > UNEVEN:
+            found.append(
+                f"the forces of nets do not balance: in a step of an impact they gave up to {uneven.max():.2g} of the "
+                f"ball's momentum to the grains, {uneven.sum():.2g} this way and that in all steps: {remedy}"
             )
         deepest, size = float(self.signals.overlap[self.settled :].max()), laws.touch / TOUCH
         if deepest > DEEPEST * size:
@@ -243,8 +261,16 @@ class Run:
             np.abs(gap).max() / np.abs(books[:, :, [struck.KINETIC, *range(struck.BY_WEIGHT, 11)]]).max()
         )
 
+    def imbalance(self) -> Array:
+        """Return (steps of the impacts,): what is left of the nets' balance in a jump, over the ball's momentum."""
+        given = self.signals.momentum[self.settled :, struck.FROM_NET]
+        return np.asarray(np.linalg.norm(given, axis=1) / np.abs(self.momentum).max())
+
     def momentum_closure(self) -> float:
-        """Return the largest gap between the change of momentum and the impulses in a step, over that of the ball."""
+        """Return the largest gap between the change of momentum and the impulses in a step, over that of the ball.
+
+        What is left of the nets' balance (`imbalance`) counts as an impulse, so that a bad balance shows no gap here.
+        """
         momentum = self.signals.momentum[self.settled :].reshape(len(self.starts), self.each, 5, 3)
         was = np.concatenate([self.momentum[:, None], momentum[:, :-1, struck.MOMENTUM]], axis=1)
         gap = momentum[:, :, struck.MOMENTUM] - was - momentum[:, :, struck.FROM_WEIGHT :].sum(axis=2)

@@ -12,24 +12,19 @@ from tamis.sim.acd2 import struck
 from tamis.sim.acd2.drive import TOUCH
 from tamis.sim.acd2.scene import GabionWall
 from tamis.sim.acd2.stored import packed
-from tamis.sim.acd2.striking import CLEAR, Built, Laws, Run, around, bodies, stand, start
+from tamis.sim.acd2.striking import BOOKS, CLEAR, Built, Laws, Run, around, bodies, stand, start
 from tamis.sim.common.rotations import hamilton, matrices, quaternion_of
 from tamis.sim.common.shapes import Convex
 from tamis.types import Array, Indices
 
 SENSORS = ("f1", "f2", "f3", "f4")
 QUARTERS = ("upper left", "upper right", "lower left", "lower right")  # seen from the front
-BOOKS = {
-    "kinetic": struck.KINETIC,
+NETS_AND_SAND = {
     "weight_energy": struck.WEIGHT,
     "sand_energy": struck.SAND,
     "net_energy": struck.NET,
     "sand_work": struck.BY_SAND,
     "net_work": struck.BY_NET,
-    "lost_normal": struck.NORMAL,
-    "lost_tangential": struck.TANGENTIAL,
-    "lost_friction": struck.FRICTION,
-    "lost_reactive": struck.REACTIVE,
 }
 
 
@@ -155,7 +150,8 @@ def simulate_wall(scene: GabionWall) -> dict[str, Array]:
         "sweeps": signals.counts[run.settled :, 1],
         "residual": signals.residual[run.settled :],
         "deepest": signals.overlap[run.settled :],
-        **{name: books[:, column] for name, column in BOOKS.items()},
+        **{name: books[:, column] for name, column in (BOOKS | NETS_AND_SAND).items()},
+        "net_imbalance": run.imbalance(),
         "displacement": largest(back[:, 1]),
         "back_peak": largest(back[:, 0]),
         "back_left": back[each - 1 :: each, 0],
