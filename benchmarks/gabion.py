@@ -1,7 +1,8 @@
 """Gabions of the default size: nine packings, what an impact costs, and what half the step changes.
 
-``python benchmarks/gabion.py`` prints Markdown; ``packings``, ``impact`` or ``step`` after it asks for one part. Some
-ten minutes of one core in all; the four impacts in a row are `examples/31_gabion/figures.py`.
+``python benchmarks/gabion.py`` prints Markdown; ``packings``, ``impact``, ``step``, ``scatter`` or ``uzawa`` after it
+asks for one part. ``uzawa`` solves the random steps of the tests by sweeps and by the paper's iteration. Some twelve
+minutes of one core in all; the four impacts in a row are `examples/31_gabion/figures.py`.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ os.environ.update(
 )
 
 import warnings
+from pathlib import Path
 
 import numpy as np
 
 from tamis.sim.acd2 import wall
+from tamis.sim.acd2.jump import largest_rho, solve_jump, solve_jump_uzawa
 from tamis.sim.acd2.scene import GabionWall
 from tamis.simulation import find
 
@@ -140,7 +143,33 @@ def scatter() -> None:
             print(f"| {law} | {changed} | {' | '.join(cells)} |", flush=True)
 
 
+def uzawa() -> None:
+    """Solve 200 random steps by sweeps and by the paper's iteration with the mean mass as its step."""
+    sys.path.insert(0, str(Path(__file__).parent.parent))
+    from tests.sim.acd2.steps import random_step
+
+    print(
+        "\n| k_n, k_t | steps | mean mass above the bound | Uzawa not converged in 3000 | sweeps not converged |"
+    )
+    print(f"|{'---|' * 5}")
+    sweeps = []
+    for kind in range(4):
+        found = np.zeros(4, dtype=int)
+        for seed in range(kind, 200, 4):
+            one = random_step(seed)
+            jump = solve_jump(one)
+            sweeps.append((jump.iterations, seed))
+            above = one.mass[:, 0].mean() > largest_rho(one)
+            with np.errstate(all="ignore"), warnings.catch_warnings():  # where it diverges, it overflows
+                warnings.simplefilter("ignore")
+                printed = solve_jump_uzawa(one, limit=3000)
+            found += 1, above, not printed.converged, not jump.converged
+        print(f"| {one.k_n:g}, {one.k_t:g} | {' | '.join(map(str, found))} |", flush=True)
+    most, seed = max(sweeps)
+    print(f"\nsweeps: median {np.median([n for n, _ in sweeps]):.0f}, at most {most} (seed {seed})")
+
+
 if __name__ == "__main__":
-    PARTS = {"packings": packings, "impact": impact, "step": step, "scatter": scatter}
+    PARTS = {"packings": packings, "impact": impact, "step": step, "scatter": scatter, "uzawa": uzawa}
     for part in sys.argv[1:] or PARTS:
         PARTS[part]()
