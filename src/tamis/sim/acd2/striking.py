@@ -22,7 +22,9 @@ from tamis.types import Array, Indices
 CLEAR = 0.01  # of its diameter: how far from the grains a ball starts
 AWAY = 3.0  # m: where a ball waits
 MOVING = 0.05  # of the first ball's energy: what grains have before it that is worth a word
-UNEVEN = 0.01  # of the ball's momentum: what nets may give in a step without a word; solved to 1e-3 they give a tenth
+UNEVEN = (
+    0.01  # of the ball's momentum: what nets may give in a step without a word; solved to 1e-3 it is 0.0025
+)
 BOOKS = {  # outputs: the change of kinetic energy is the work of the weight, of nets and sand, less what is lost
     "kinetic": struck.KINETIC,
     "weight_work": struck.BY_WEIGHT,

@@ -15,7 +15,7 @@ That couples all grains of a gabion. Rather than one more full matrix, sweeps ov
 ``V`` from the velocities that they leave, follow each other. Both minimise the same convex function, so that this
 descends; its rate is ``c/(m + c)`` with ``c = h^2 sum H`` and ``m`` the mass that goes along, which steps of 2e-4 s
 keep small. ``V`` is moved by ``(m + c)/m`` of what it asks for, at most by 1.9 times: the same limit as for sweeps.
-What is left of the balance is booked as an impulse of the net.
+What is left of the balance is booked as an impulse of the net (`Run.imbalance`); nets above some 1e12 N/m3 leave much.
 
 Springs (the sand behind a wall, a Winkler bed) push a grain back by ``k d``, ``d`` being how far its centre has gone
 along y; they are soft (3e4 N/m: 180 rad/s for a grain of 0.9 kg) and are taken as they are at the end of the step,
