@@ -30,6 +30,8 @@ ARCHES = {"grains": 100, "width": 0.02, "outlet": 0.0038, "softening": 1e4, "set
 WIDE = {"width": 0.048, "outlet": 0.013, "avalanches": 0, "duration": 1.0}
 EDGES = (0.0, 0.1, 0.3, 0.6, 1.0)  # s, of the windows
 OUTLETS = (5.0, 6.5, 8.0, 10.0)  # diameters
+MANY = 2400  # grains of these: 800 have run through the widest once in a third of a second, and then fall
+SETTLED = 2  # windows after which flow has forgotten its start
 DIAMETER = Silo().diameter
 SECOND_LAW = {
     "mu": 0.1039,
@@ -246,14 +248,15 @@ def filling_trend():
     return slope, scatter / math.sqrt(x @ x)
 
 
-def beverloo_table():
-    """Return by outlet in diameters the flow after the first window, its error over seeds, and the deepest overlap."""
+def beverloo_table(grains=MANY):
+    """Return by outlet in diameters the flow of the last windows, its error over seeds, and the deepest overlap."""
     _, body = rows("beverloo.csv")
     answer = {}
     for outlet in dict.fromkeys(r[0] for r in body):
-        counts = np.array([r[4:] for r in body if r[0] == outlet], dtype=float)
-        flow = counts[:, 1:].sum(axis=1) / (EDGES[-1] - EDGES[1])
-        deepest = max(float(r[3]) for r in body if r[0] == outlet)
+        mine = [r for r in body if r[:2] == [outlet, str(grains)]]
+        counts = np.array([r[4:] for r in mine], dtype=float)
+        flow = counts[:, SETTLED:].sum(axis=1) / (EDGES[-1] - EDGES[SETTLED])
+        deepest = max(float(r[3]) for r in mine)
         answer[float(outlet)] = (flow.mean(), flow.std(ddof=1) / math.sqrt(len(flow)), deepest)
     return answer
 
@@ -336,7 +339,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("what", choices=("rest", "filling", "beverloo", "scalings"))
     parser.add_argument("--events", type=int, default=200)
-    parser.add_argument("--seeds", type=int, help="4 of each filling, 8 of each outlet and scaling")
+    parser.add_argument("--seeds", type=int, help="4 of each filling and outlet, 8 of each scaling")
     parser.add_argument("--first", type=int, default=1000, help="seed")
     parser.add_argument("--mu", type=float, default=Silo().mu)
     parser.add_argument("--softening", type=float, default=1e4)
@@ -344,7 +347,7 @@ def main():
     parser.add_argument("-j", type=int, default=1, help="worker processes, of scalings")
     parser.add_argument("--table", action="store_true")
     options = parser.parse_args()
-    seeds = range(options.first, options.first + (options.seeds or (4 if options.what == "filling" else 8)))
+    seeds = range(options.first, options.first + (options.seeds or (8 if options.what == "scalings" else 4)))
     if options.table:
         pass
     elif options.what == "rest":
@@ -352,7 +355,7 @@ def main():
     elif options.what == "filling":
         filling([(options.mu, options.softening, grains) for grains in options.grains], seeds)
     elif options.what == "beverloo":
-        beverloo(OUTLETS, 800, seeds)
+        beverloo(OUTLETS, MANY, seeds)
     else:
         scalings(seeds, options.j)
     {"rest": print_rest, "filling": print_filling, "beverloo": print_beverloo, "scalings": print_scalings}[
