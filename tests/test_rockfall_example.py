@@ -376,6 +376,30 @@ def test_the_table_of_efficiency_is_that_of_its_runs():
         assert f"| {title} m | {' | '.join(cells)} |" in page
 
 
+def test_what_step_residual_and_a_micrometre_change(scripts):
+    """Scatter of the size of the left-out error, and no bias but in C init and D max at 1020 kJ, in half the step."""
+    own, left = scripts["checks"].numbers("default"), scripts["stored"]
+    left_out = np.sqrt(fit_pce(*left.runs(), degree=left.DEGREE).mse)
+    rms, biased, points = {}, {}, {}
+    for variant in ("half step", "rock moved by 1e-6 m", "tenth of the residual"):
+        rows = scripts["checks"].numbers(variant)
+        off = [
+            np.array([rows[key] - own[key] for key in rows if key[1] == speed])
+            for speed in scripts["impacts"].SPEEDS
+        ]
+        points[variant] = len(off[0])
+        rms[variant] = np.concatenate([np.sqrt((d**2).mean(axis=0)) for d in off])
+        t = np.concatenate([d.mean(axis=0) / d.std(axis=0, ddof=1) * np.sqrt(len(d)) for d in off])
+        biased[variant] = set(np.flatnonzero(np.abs(t) > 3.0).tolist())
+    half, chance, residual = rms.values()
+    assert list(points.values()) == [30, 12, 12]
+    assert np.median(half / left_out) < 1.2 and (half / left_out).max() < 1.5
+    assert np.median(half**2 / chance**2) < 2.0 and 0.7 < np.median(residual**2 / chance**2) < 1.4
+    names = scripts["impacts"].NUMBERS
+    stronger = {len(names) + names.index(name) for name in ("c init", "d max")}
+    assert biased["half step"] == stronger and not biased["tenth of the residual"]
+
+
 def test_which_printed_facts_the_readings_have(scripts):
     """The default has one more than the runner-up and the bored holes, by a correlation of .80 beside .70."""
     read = scripts["reconstruction"]
