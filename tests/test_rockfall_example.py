@@ -418,15 +418,15 @@ def test_which_printed_facts_the_readings_have(scripts):
 
 
 def test_the_calibrated_wall_meets_its_data_as_the_paper_s_does(scripts):
-    """Shares of the largest displacement and, on the distant axis stricter, of the mean one: printed 8.6 and 5.6 %."""
+    """Six runs of either test: by the largest displacement below 8.6 and 5.6 %, on the distant axis not by the mean."""
     found, data = scripts["calibrated"].runs(), scripts["breaking"].measured("")
     rows = [scripts["calibrated"].misfits(one, data) for one in found]
     for name, printed in (("impact", 0.086), ("impact, without Top at 1020 kJ", 0.086), ("distant", 0.056)):
         assert np.median([row[name][1] for row in rows]) < printed
     assert scripts["calibrated"].misfits(data, data)["distant"] == (0.0, 0.0, 0.0)
-    rms, of_largest, of_mean = rows[0]["distant"]
-    assert (rms, of_largest, of_mean) == pytest.approx((0.0095, 0.021, 0.049), abs=5e-4)
-    assert rows[0]["impact"][:2] == pytest.approx((0.0202, 0.016), abs=6e-4)
+    assert len(rows) == 6
+    for axis, told in (("impact", (0.022, 0.018, 0.028)), ("distant", (0.0155, 0.035, 0.080))):
+        assert np.median([row[axis] for row in rows], axis=0) == pytest.approx(told, abs=6e-4)
 
 
 @pytest.mark.slow

@@ -31,6 +31,7 @@ WIDE = {"width": 0.048, "outlet": 0.013, "avalanches": 0, "duration": 1.0}
 EDGES = (0.0, 0.1, 0.3, 0.6, 1.0)  # s, of the windows
 OUTLETS = (5.0, 6.5, 8.0, 10.0)  # diameters
 MANY = 2400  # grains of these: 800 have run through the widest once in a third of a second, and then fall
+FILLINGS = [(6.5, 800, 1e4), (6.5, 800, 1e3), (6.5, MANY, 1e3)]  # beside one of these: what filling and modulus do
 SETTLED = 2  # windows after which flow has forgotten its start
 DIAMETER = Silo().diameter
 SECOND_LAW = {
@@ -128,22 +129,22 @@ def filling(cases, seeds):
                 print(*case, counts, flush=True)
 
 
-def beverloo(outlets, grains, seeds):
-    """Write the grains out in each window of time, by outlet, filling and seed."""
+def beverloo(cases, seeds):
+    """Write the grains out in each window of time, by outlet, filling, modulus and seed."""
     DATA.mkdir(exist_ok=True)
     file = DATA / "beverloo.csv"
-    done = {tuple(r[:3]) for r in rows("beverloo.csv")[1]} if file.exists() else set()
+    done = {tuple(r[:4]) for r in rows("beverloo.csv")[1]} if file.exists() else set()
     with file.open("a", newline="") as lines:
         sheet = csv.writer(lines, lineterminator="\n")
         if not file.stat().st_size:
             windows = [f"{a:g}-{b:g} s" for a, b in pairwise(EDGES)]
-            sheet.writerow(["outlet [d]", "grains", "seed", "deepest", *windows])
-        for outlet in outlets:
+            sheet.writerow(["outlet [d]", "grains", "softening", "seed", "deepest", *windows])
+        for outlet, grains, softening in cases:
             for seed in seeds:
-                case = (f"{outlet:g}", str(grains), str(seed))
+                case = (f"{outlet:g}", str(grains), f"{softening:g}", str(seed))
                 if case in done:
                     continue
-                wide = {**WIDE, "outlet": outlet * DIAMETER, "softening": 1e4}
+                wide = {**WIDE, "outlet": outlet * DIAMETER, "softening": softening}
                 out, _ = Silo(**wide, grains=grains, seed=seed).play()
                 counts = np.histogram(out["exits"], EDGES)[0]
                 sheet.writerow([*case, f"{float(out['deepest']):.4f}", *counts])
@@ -248,15 +249,17 @@ def filling_trend():
     return slope, scatter / math.sqrt(x @ x)
 
 
-def beverloo_table(grains=MANY):
+def beverloo_table(grains=MANY, softening=1e4):
     """Return by outlet in diameters the flow of the last windows, its error over seeds, and the deepest overlap."""
     _, body = rows("beverloo.csv")
     answer = {}
     for outlet in dict.fromkeys(r[0] for r in body):
-        mine = [r for r in body if r[:2] == [outlet, str(grains)]]
-        counts = np.array([r[4:] for r in mine], dtype=float)
+        mine = [r for r in body if r[:3] == [outlet, str(grains), f"{softening:g}"]]
+        if not mine:
+            continue
+        counts = np.array([r[5:] for r in mine], dtype=float)
         flow = counts[:, SETTLED:].sum(axis=1) / (EDGES[-1] - EDGES[SETTLED])
-        deepest = max(float(r[3]) for r in mine)
+        deepest = max(float(r[4]) for r in mine)
         answer[float(outlet)] = (flow.mean(), flow.std(ddof=1) / math.sqrt(len(flow)), deepest)
     return answer
 
@@ -323,6 +326,11 @@ def print_beverloo():
             f"{outlet:g} d: {flow:.0f} +- {error:.0f} grains/s, {100 * rest_of:+.1f} % above the law; deepest overlap "
             f"{deepest:.3f}"
         )
+    for outlet, grains, softening in FILLINGS:
+        flow, error, deepest = beverloo_table(grains, softening)[outlet]
+        print(
+            f"{outlet:g} d, {grains} grains, E/{softening:g}: {flow:.0f} +- {error:.0f}; deepest overlap {deepest:.3f}"
+        )
     print(f"k = {k:.2f} +- {k_error:.2f} at the power 3/2; power {power:.3f} +- {power_error:.3f} at k = 1.4")
 
 
@@ -355,7 +363,7 @@ def main():
     elif options.what == "filling":
         filling([(options.mu, options.softening, grains) for grains in options.grains], seeds)
     elif options.what == "beverloo":
-        beverloo(OUTLETS, MANY, seeds)
+        beverloo([(outlet, MANY, 1e4) for outlet in OUTLETS] + FILLINGS, seeds)
     else:
         scalings(seeds, options.j)
     {"rest": print_rest, "filling": print_filling, "beverloo": print_beverloo, "scalings": print_scalings}[
