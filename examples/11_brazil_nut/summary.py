@@ -157,6 +157,7 @@ def print_checks(table, study):
 def main():
     study = load("study.csv")
     print_study(study, "study")
+    print_study(load("m3.csv"), "m3")
     print_split(load("seeds.csv"))
     print_checks(load("checks.csv"), study)
 

@@ -31,7 +31,11 @@ WIDE = {"width": 0.048, "outlet": 0.013, "avalanches": 0, "duration": 1.0}
 EDGES = (0.0, 0.1, 0.3, 0.6, 1.0)  # s, of the windows
 OUTLETS = (5.0, 6.5, 8.0, 10.0)  # diameters
 MANY = 2400  # grains of these: 800 have run through the widest once in a third of a second, and then fall
-FILLINGS = [(6.5, 800, 1e4), (6.5, 800, 1e3), (6.5, MANY, 1e3)]  # beside one of these: what filling and modulus do
+FILLINGS = [
+    (6.5, 800, 1e4),
+    (6.5, 800, 1e3),
+    (6.5, MANY, 1e3),
+]  # beside one of these: what filling and modulus do
 SETTLED = 2  # windows after which flow has forgotten its start
 DIAMETER = Silo().diameter
 SECOND_LAW = {

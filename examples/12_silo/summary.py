@@ -1,7 +1,7 @@
-"""What the runs of `study.toml` say: avalanche sizes against the share that exceeds them, and whose scatter it is.
+"""What the runs of a study say: avalanche sizes against the share that exceeds them, and whose scatter it is.
 
-``python summary.py`` reads data/study.csv, one row a run with the sizes of its avalanches, and runs nothing;
-``--write`` makes that file from the results of the study.
+``python summary.py [study | m3]`` reads data/study.csv or data/m3.csv, one row a run with the sizes of its avalanches,
+and runs nothing; ``--write`` makes that file from the results of the study.
 """
 
 import argparse
@@ -15,19 +15,20 @@ import tamis
 from tamis.analysis.variance import shares, variance_split
 
 HERE = Path(__file__).parent
-FILE = HERE / "data" / "study.csv"
+DATA = HERE / "data"
+STUDIES = ("study", "m3")
 
 
-def write():
-    """Write flow, deepest overlap and the sizes, largest first, of every run of the study."""
-    results = tamis.load_results(HERE / "results" / "study")
+def write(name):
+    """Write flow, deepest overlap and the sizes, largest first, of every run of a study."""
+    results = tamis.load_results(HERE / "results" / name)
     panels = {panel.label: panel for panel in results.panels}
     laws = [source.name for source in results.sources for _ in source.x]
     sizes, flow, deepest = (panels[k].model for k in ("avalanche size_p", "flow", "deepest overlap"))
     if lost := max(panel.failed for panel in panels.values()):
         raise SystemExit(f"{lost} draws have a run with too few avalanches: raise duration until none has")
-    FILE.parent.mkdir(exist_ok=True)
-    with FILE.open("w", newline="") as lines:
+    DATA.mkdir(exist_ok=True)
+    with (DATA / f"{name}.csv").open("w", newline="") as lines:
         sheet = csv.writer(lines, lineterminator="\n")
         sheet.writerow(["law", "draw", "replicate", "flow", "deepest", *range(1, sizes.shape[1] + 1)])
         for i, row in enumerate(sizes):
@@ -36,9 +37,9 @@ def write():
             sheet.writerow([laws[k], k, replicate, *numbers])
 
 
-def load():
-    """Return laws, replicates, flows, overlaps (n,) and sizes (n, avalanches)."""
-    with FILE.open() as lines:
+def load(name="study"):
+    """Return laws, replicates, flows, overlaps (n,) and sizes (n, avalanches) of a study."""
+    with (DATA / f"{name}.csv").open() as lines:
         rows = list(csv.reader(lines))[1:]
     numbers = np.array([row[2:] for row in rows], dtype=float)
     return np.array([row[0] for row in rows]), *numbers[:, :3].T, numbers[:, 3:]
@@ -65,10 +66,14 @@ def split(laws, replicate, numbers):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--write", action="store_true", help="make data/study.csv from the study's results")
-    if parser.parse_args().write:
-        write()
-    laws, replicate, flow, deepest, sizes = load()
+    parser.add_argument("study", nargs="?", choices=STUDIES, default="study")
+    parser.add_argument(
+        "--write", action="store_true", help="make its file in data/ from the study's results"
+    )
+    options = parser.parse_args()
+    if options.write:
+        write(options.study)
+    laws, replicate, flow, deepest, sizes = load(options.study)
     draws = of_draws(replicate, sizes)
     n = sizes.size
     print(
