@@ -319,6 +319,22 @@ def test_stored_pauses_and_flows_of_the_silo_say_what_the_theory_page_says():
     assert (((mean - weighted) / seeds) ** 2).sum() == pytest.approx(48.0, abs=0.5)
 
 
+def test_stored_flows_follow_the_law_of_beverloo():
+    """C (D - k d)^(3/2) of a filling that outlasts the discharge; softer grains in a longer column flow faster."""
+    checks = script("12_silo/checks")
+    flows = checks.beverloo_table()
+    assert list(flows) == list(checks.OUTLETS)
+    assert [flow for flow, _, _ in flows.values()] == pytest.approx([718, 1147, 1651, 2405], rel=1e-3)
+    (k, error), _, left = checks.beverloo_fit()
+    assert k == pytest.approx(0.96, abs=0.01) and error < 0.03 and np.abs(left).max() < 0.005
+    gain = {}
+    for softening in (1e3, 1e4):
+        (few, s, _), (many, t, _) = (checks.beverloo_table(n, softening)[6.5] for n in (800, checks.MANY))
+        gain[softening] = many / few - 1.0
+        assert many - few > 2.0 * np.hypot(s, t)
+    assert gain[1e4] == pytest.approx(0.215, abs=0.005) and gain[1e3] < 0.5 * gain[1e4]
+
+
 def test_stored_avalanches_say_what_the_theory_page_says():
     summary = script("12_silo/summary")
     _, replicate, _, deepest, sizes = summary.load()
