@@ -257,7 +257,7 @@ def beverloo_table(grains=MANY, softening=1e4):
     """Return by outlet in diameters the flow of the last windows, its error over seeds, and the deepest overlap."""
     _, body = rows("beverloo.csv")
     answer = {}
-    for outlet in dict.fromkeys(r[0] for r in body):
+    for outlet in sorted({r[0] for r in body}, key=float):
         mine = [r for r in body if r[:3] == [outlet, str(grains), f"{softening:g}"]]
         if not mine:
             continue
