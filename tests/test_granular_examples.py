@@ -288,9 +288,28 @@ def test_stored_checks_of_the_nut_say_what_the_theory_page_says():
         rows = summary.chosen(table, check=name)
         for p in ("0.1", "0.5", "0.9"):
             assert low < rows[f"z_p({p})"].mean() - study[f"z_p({p})"].mean() < high
-    seeds = summary.chosen(summary.load("seeds.csv"), z_init=0.02)
-    share, error = summary.split(seeds, [seeds[name] for name in ("z_p(0.5)", "t(0.20)", "t(0.26)")])
-    assert (share[2] > 0.9).all() and (np.abs(share[:2]) < 3 * error[:2] + 0.01).all()  # all of it the seed's
+    # carried over as it is, the law comes later to 0.20 m, nearest to the paper's 3 to 10 s
+    for name, mean, least in (("material", 3.66, 1.0), ("literal", 4.19, 2.0)):
+        (ours, _), (theirs, _) = (
+            summary.passage(rows, 0.2) for rows in (summary.chosen(table, check=name), study)
+        )
+        error = np.hypot(*(t.std(ddof=1) / np.sqrt(len(t)) for t in (ours, theirs)))
+        assert ours.mean() == pytest.approx(mean, abs=0.01) and ours.mean() - theirs.mean() > least * error
+
+
+def test_nearly_all_of_the_nut_s_scatter_is_the_seed_s():
+    """A quarter to a third of the times of the first flight, and next to nothing of what comes after, is not."""
+    summary = script("11_brazil_nut/summary")
+    table = summary.load("seeds.csv")
+    for z_init, later, flight in (
+        (0.02, ("t(0.20)", "t(0.26)"), "t(0.10)"),
+        (0.1, ("t(0.24)", "t(0.26)"), "t(0.18)"),
+    ):
+        rows = summary.chosen(table, z_init=z_init)
+        share, error = summary.split(rows, [rows[name] for name in ("z_p(0.5)", *later, flight)])
+        assert len(rows["law"]) == 200 and (share[2, :3] > 0.8).all()
+        assert (np.abs(share[:2, :3]) < 3 * error[:2, :3] + 0.01).all()
+        assert share[0, 3] > 2 * error[0, 3] and 0.2 < share[0, 3] < 0.4
 
 
 def test_stored_pauses_and_flows_of_the_silo_say_what_the_theory_page_says():
