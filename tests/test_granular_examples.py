@@ -279,8 +279,11 @@ def test_stored_checks_of_the_nut_say_what_the_theory_page_says():
             round(h, 2): c
             for h, _, c in summary.first_flight(summary.chosen(table, check=f"flight, {name}"), 0.02, 0.2)
         }
-        for name in ("E/100, one packing", "E/100, one draw", "E/100, one packing, not sideways")
-    }
+        for name in (
+            "E, one packing", "E/100, one packing", "E/100, one draw", "E/100, one packing, not sideways"
+        )
+    }  # fmt: skip
+    assert cov["E, one packing"][0.12] > 0.008  # nor the softened modulus
     assert cov["E/100, one packing"][0.12] > 0.008 and cov["E/100, one draw"][0.12] > 0.008
     assert cov["E/100, one packing, not sideways"][0.13] < 0.003
     # E/10 000 lies lower than E/1000 by five standard errors, E/100 and E above it by two to four
