@@ -45,6 +45,9 @@ def test_every_simulator_is_in_the_battery() -> None:
 
 @pytest.mark.filterwarnings("ignore:grains of the packing overlap")  # it is left before they come to rest
 @pytest.mark.filterwarnings("ignore:the wall is not at rest")  # a hundredth of a second is enough here
+@pytest.mark.filterwarnings(
+    "ignore:no heap is left"
+)  # of forty grains that fall for some hundredths of a second
 @pytest.mark.parametrize("name", builtins())
 def test_contract(name: str) -> None:
     check_simulator(find(f"tamis:{name}"), *POINTS[name], failing=FAILING.get(name))
@@ -62,6 +65,9 @@ def test_it_says_what_it_is_and_every_port_what_it_means(name: str) -> None:
         assert port.default is not None and (port.bounds or port.choices or port.kind == "file"), port.name
 
 
+@pytest.mark.filterwarnings(
+    "ignore:no heap is left"
+)  # of forty grains that fall for some hundredths of a second
 @pytest.mark.parametrize("name", builtins())
 def test_replay(name: str) -> None:
     simulator = find(f"tamis:{name}")
