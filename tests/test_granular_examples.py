@@ -357,6 +357,20 @@ def test_stored_flows_follow_the_law_of_beverloo():
     assert gain[1e4] == pytest.approx(0.215, abs=0.005) and gain[1e3] < 0.5 * gain[1e4]
 
 
+def test_stored_avalanches_by_scaling_and_modulus():
+    """A tenth of the modulus makes avalanches larger by two fifths or more; the literal law makes smaller ones."""
+    checks = script("12_silo/checks")
+    found = checks.scalings_table()
+    assert list(found) == list(checks.SCALINGS)
+    mean, error = ({case: row[k][0] for case, row in found.items()} for k in (0, 1))
+    study = ("restitution", 1e4)
+    assert abs(mean[study] - 9.6) < 2.0 * error[study] and found[study][2] < 0.06
+    stiffer, softer, literal = ("restitution", 1e3), ("restitution", 1e5), ("literal", 1e4)
+    for small, large in ((stiffer, study), (study, softer), (literal, study)):
+        assert mean[large] - mean[small] > 2.5 * np.hypot(error[large], error[small])
+    assert mean[study] / mean[stiffer] > 1.35 and mean[softer] / mean[study] > 1.5
+
+
 def test_stored_avalanches_say_what_the_theory_page_says():
     summary = script("12_silo/summary")
     _, replicate, _, deepest, sizes = summary.load()

@@ -31,7 +31,7 @@ CHECKS = {
     "E/10000": ({"softening": 10000.0}, 20, (0.02,), "own"),
     "E/100": ({"softening": 100.0}, 25, (0.02,), "own"),
     "E/10": ({"softening": 10.0}, 50, (0.02,), "own"),
-    "E": ({"softening": 1.0}, 40, (0.02,), "own"),
+    "E": ({"softening": 1.0}, 20, (0.02,), "own"),
     "material": ({**SOFT, "duration": 10.0, "scaling": "material"}, 20, (0.02,), "own"),
     "literal": ({**SOFT, "duration": 10.0, "scaling": "literal"}, 20, (0.02,), "own"),
     "flight, E/1000, one packing": ({**SOFT, **FLIGHT}, 20, (0.02, 0.1), "one"),
